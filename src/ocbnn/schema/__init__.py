@@ -1,0 +1,14 @@
+"""The table: which columns there are, what they hold, and how to go between raw, coded and model units.
+
+`Schema.infer(frame, target="action")` reads a DataFrame; the overrides of `columns=` correct what it guessed.
+
+- `columns.py`: `Column` and `Target`, frozen, each with its own maps between units.
+- `reading.py`: a pandas Series of any dtype as numbers or labels, with errors that name column and row.
+- `inference.py`: a Series and what the user declared about it, as a `Column` or a `Target`.
+- `table.py`: `Schema`, all columns together.
+"""
+
+from ocbnn.schema.columns import Column, Kind, Label, Target, Task, Transform
+from ocbnn.schema.table import Schema
+
+__all__ = ["Column", "Kind", "Label", "Schema", "Target", "Task", "Transform"]

@@ -1,0 +1,322 @@
+"""One column, or the target, with its maps between raw, coded and model units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+import pandas as pd
+
+from ocbnn.errors import SchemaError
+from ocbnn.schema import reading
+from ocbnn.schema.reading import Label, did_you_mean, listed, python_scalar
+
+Kind = Literal["continuous", "integer", "binary", "category"]
+Transform = Literal["standardize", "log", "none"]
+Task = Literal["regression", "classification"]
+
+LARGEST_INTEGER = 2.0**53
+"""Beyond it, float64 no longer tells neighbouring integers apart."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One input column.
+
+    Attributes:
+        observed: the range seen in the data (0.5–99.5 % quantiles), raw units; not what is possible.
+        bounds: the range declared as possible, raw units.
+        levels: a category's labels; its code is the index among them.
+        center, scale: model = (t − center) / scale, where t is the value, or log(value + offset) for "log".
+        missing: how many rows had no value when the schema was inferred.
+    """
+
+    name: str
+    kind: Kind
+    observed: tuple[float, float]
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    levels: tuple[Label, ...] = ()
+    unit: str | None = None
+    transform: Transform = "standardize"
+    center: float = 0.0
+    scale: float = 1.0
+    offset: float = 0.0
+    missing: int = 0
+
+    def __post_init__(self) -> None:
+        _require_text(self.name)
+        require_choice(self.kind, get_args(Kind), f"the kind of column {self.name!r}")
+        require_choice(self.transform, get_args(Transform), f"the transform of column {self.name!r}")
+        set_field = object.__setattr__
+        set_field(self, "observed", _pair(self.observed, f"the observed range of column {self.name!r}"))
+        set_field(self, "bounds", _pair(self.bounds, f"the bounds of column {self.name!r}"))
+        set_field(self, "levels", labels_tuple(self.levels, f"the levels of column {self.name!r}"))
+        for name in ("center", "scale", "offset"):
+            set_field(self, name, float(getattr(self, name)))
+        set_field(self, "missing", int(self.missing))
+        _require_scaling(self.center, self.scale, f"column {self.name!r}")
+        if self.kind == "category":
+            if not self.levels:
+                raise SchemaError(f"Category {self.name!r} has no levels; declare the labels it can take.")
+            set_field(self, "transform", "none")
+        elif self.levels:
+            raise SchemaError(f"Column {self.name!r} is {self.kind}; only a category has levels.")
+        if self.transform == "log" and self.kind == "binary":
+            raise SchemaError(f"Column {self.name!r} is binary; a log of 0/1 says nothing. Use 'none'.")
+
+    @property
+    def width(self) -> int:
+        """How many model inputs the column takes: one, or one per level."""
+        return len(self.levels) if self.kind == "category" else 1
+
+    def encode(self, series: pd.Series) -> np.ndarray:
+        """Raw values as (n,) coded ones: numbers as they are, truth values as 0/1, labels as level indices."""
+        if self.kind == "category":
+            return reading.codes_of(series, self.name, self.levels).astype(np.float64)
+        reading.require_present(reading.missing(series), series.index, self.name)
+        values = reading.read_numbers(series, self.name)
+        self.require_kind(values, series.index)
+        return values
+
+    def require_kind(self, values: np.ndarray, index: pd.Index) -> None:
+        """Refuse numbers an integer or a binary column cannot hold, naming the first row; NaN is let through."""
+        present = ~np.isnan(values)
+        if self.kind == "binary":
+            wrong = present & (values != 0) & (values != 1)
+            expected = "is binary: 0 or 1, False or True"
+        elif self.kind == "integer":
+            wrong = present & ((values != np.round(values)) | (np.abs(values) > LARGEST_INTEGER))
+            expected = "holds integers of at most 2^53 in size"
+        else:
+            return
+        if wrong.any():
+            position = int(np.argmax(wrong))
+            raise SchemaError(
+                f"Column {self.name!r} {expected}, but {reading.row_name(index, position)} has "
+                f"{float(values[position])!r}. Correct the value, or declare another kind: "
+                f"columns={{{self.name!r}: {{'kind': 'continuous'}}}}."
+            )
+
+    def decode(self, coded: np.ndarray) -> pd.Series:
+        """(n,) coded values as raw ones: labels for a category, integers where all are whole."""
+        if self.kind == "category":
+            return labels_series(self.levels, self._codes(coded), self.name)
+        whole = self.kind != "continuous" and np.array_equal(coded, np.round(coded))
+        return pd.Series(coded.astype(np.int64) if whole else coded.astype(np.float64), name=self.name)
+
+    def to_model(self, coded: np.ndarray) -> np.ndarray:
+        """(n,) coded values as (n, width) model inputs."""
+        if self.kind == "category":
+            return np.eye(len(self.levels))[self._codes(coded)]
+        return ((self.transformed(coded) - self.center) / self.scale)[:, None]
+
+    def to_raw(self, inputs: np.ndarray) -> np.ndarray:
+        """(n, width) model inputs as (n,) coded values: the inverse of `to_model`.
+
+        An input between two integers, or between levels, goes to the nearest.
+        """
+        if self.kind == "category":
+            return np.argmax(inputs, axis=1).astype(np.float64)
+        values = inputs[:, 0] * self.scale + self.center
+        if self.transform == "log":
+            values = np.exp(values) - self.offset
+        if self.kind == "continuous":
+            return values
+        rounded = np.round(values)
+        return (np.clip(rounded, 0, 1) if self.kind == "binary" else rounded) + 0.0
+
+    def transformed(self, values: np.ndarray) -> np.ndarray:
+        """The values before centring: themselves, or log(value + offset)."""
+        if self.transform != "log":
+            return values
+        below = values <= -self.offset
+        if below.any():
+            position = int(np.argmax(below))
+            raise SchemaError(
+                f"Column {self.name!r} enters as log(value + {self.offset:g}), which needs values above "
+                f"{-self.offset:g}; row {position} has {float(values[position])!r}. Correct the value, or declare "
+                f"a larger offset or another transform: columns={{{self.name!r}: {{'transform': 'standardize'}}}}."
+            )
+        return np.log(values + self.offset)
+
+    def _codes(self, coded: np.ndarray) -> np.ndarray:
+        codes = np.asarray(coded)
+        wrong = ~((codes == np.round(codes)) & (codes >= 0) & (codes < len(self.levels)))
+        if wrong.any():
+            position = int(np.argmax(wrong))
+            raise SchemaError(
+                f"Category {self.name!r} has {len(self.levels)} levels, so codes 0 to {len(self.levels) - 1}; "
+                f"row {position} has the code {float(codes[position])!r}. Use Schema.encode to make codes."
+            )
+        return codes.astype(np.int64)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; an infinite bound is null."""
+        return _to_json(self)
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Self:
+        """The column `to_json` was called on."""
+        return _from_json(cls, stored)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is predicted.
+
+    Attributes:
+        classes: the labels, sorted; the class index counts along them. One class alone is a legal schema: a table
+            may show only one, and rules can still be read; declare the others as `levels` to speak of them.
+        center, scale: a regression target's mean and standard deviation; model = (y − center) / scale.
+        observed: a regression target's 0.5–99.5 % quantiles, raw units.
+    """
+
+    name: str
+    task: Task
+    classes: tuple[Label, ...] = ()
+    center: float = 0.0
+    scale: float = 1.0
+    observed: tuple[float, float] = (-math.inf, math.inf)
+    unit: str | None = None
+
+    def __post_init__(self) -> None:
+        _require_text(self.name)
+        require_choice(self.task, get_args(Task), f"the task of target {self.name!r}")
+        set_field = object.__setattr__
+        set_field(self, "classes", labels_tuple(self.classes, f"the classes of target {self.name!r}"))
+        set_field(self, "observed", _pair(self.observed, f"the observed range of target {self.name!r}"))
+        set_field(self, "center", float(self.center))
+        set_field(self, "scale", float(self.scale))
+        _require_scaling(self.center, self.scale, f"target {self.name!r}")
+        if (self.task == "classification") != bool(self.classes):
+            expected = "needs its classes" if self.task == "classification" else "has no classes"
+            raise SchemaError(f"Target {self.name!r} has the task {self.task}, which {expected}.")
+
+    def to_model(self, values: Any) -> np.ndarray:
+        """(n,) raw values: standardised float64 for regression, int64 class indices for classification."""
+        series = values if isinstance(values, pd.Series) else pd.Series(values)
+        if self.task == "classification":
+            return reading.codes_of(series, self.name, self.classes, what="class")
+        reading.require_present(reading.missing(series), series.index, self.name)
+        return (reading.read_numbers(series, self.name) - self.center) / self.scale
+
+    def to_raw(self, values: Any) -> np.ndarray:
+        """(n,) model values as raw ones: y · scale + center for regression, labels for classification."""
+        if self.task == "regression":
+            return np.asarray(values, dtype=np.float64) * self.scale + self.center
+        indices = np.asarray(values)
+        outside = ~((indices == np.round(indices)) & (indices >= 0) & (indices < len(self.classes)))
+        if outside.any():
+            raise SchemaError(
+                f"Target {self.name!r} has {len(self.classes)} classes, so class indices 0 to "
+                f"{len(self.classes) - 1}; {indices[outside].flat[0]!r} is none of them."
+            )
+        return labels_array(self.classes)[indices.astype(np.int64)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; an infinite bound is null."""
+        return _to_json(self)
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Self:
+        """The target `to_json` was called on."""
+        return _from_json(cls, stored)
+
+
+def labels_array(labels: Sequence[Label]) -> np.ndarray:
+    """The labels as an array that keeps their type: bool, int64, float64, or objects for text."""
+    return np.array(labels, dtype=object if any(isinstance(label, str) for label in labels) else None)
+
+
+def labels_series(labels: Sequence[Label], codes: np.ndarray, name: str) -> pd.Series:
+    """The label of each code, in the dtype pandas gives such labels."""
+    return (
+        pd.Series([labels[code] for code in codes], name=name)
+        if len(codes)
+        else pd.Series(labels_array(labels)[:0], name=name)
+    )
+
+
+def require_choice(given: object, choices: Sequence[str], what: str) -> None:
+    """Refuse anything but one of the choices."""
+    if given not in choices:
+        raise SchemaError(
+            f"{given!r} is not {what}: use one of {listed(choices)}.{did_you_mean(given, choices)}"
+        )
+
+
+def labels_tuple(labels: Any, what: str) -> tuple[Label, ...]:
+    """Distinct Python labels of one sort.
+
+    Raises:
+        SchemaError: no sequence, a label that is no text, number or truth value, or a label given twice.
+    """
+    if isinstance(labels, str) or not hasattr(labels, "__iter__"):
+        raise SchemaError(f"{labels!r} cannot be {what}: give a list of labels.")
+    plain = tuple(python_scalar(label) for label in labels)
+    for label in plain:
+        if not isinstance(label, str | int | float | bool) or (
+            isinstance(label, float) and not math.isfinite(label)
+        ):
+            raise SchemaError(
+                f"{label!r} cannot be among {what}: a label is text, a number or a truth value."
+            )
+    if len({isinstance(label, str) for label in plain}) > 1:
+        raise SchemaError(f"{listed(plain)} cannot be {what}: they mix text and numbers.")
+    if len(set(plain)) < len(plain):
+        twice = next(label for label in plain if plain.count(label) > 1)
+        raise SchemaError(f"{twice!r} occurs twice among {what}.")
+    return plain
+
+
+def _require_text(name: object) -> None:
+    if not isinstance(name, str):
+        raise SchemaError(
+            f"Column names are text, but one is {name!r} ({type(name).__name__}); "
+            "rename with `frame.columns = frame.columns.map(str)`."
+        )
+
+
+def _require_scaling(center: float, scale: float, what: str) -> None:
+    if not (math.isfinite(center) and math.isfinite(scale) and scale > 0):
+        raise SchemaError(
+            f"The scaling of {what} is ({center!r}, {scale!r}); it needs a finite center, a scale > 0."
+        )
+
+
+def _pair(given: Any, what: str) -> tuple[float, float]:
+    try:
+        low, high = given
+        low = -math.inf if low is None else float(low)
+        high = math.inf if high is None else float(high)
+    except (TypeError, ValueError):
+        raise SchemaError(
+            f"{given!r} cannot be {what}: give two numbers, (low, high); None for no bound."
+        ) from None
+    if not low <= high:
+        raise SchemaError(f"{given!r} cannot be {what}: the low end is not below the high end.")
+    return low, high
+
+
+def _to_json(record: Column | Target) -> dict[str, Any]:
+    stored = asdict(record)
+    for name, value in stored.items():
+        if isinstance(value, tuple):
+            stored[name] = [None if isinstance(v, float) and math.isinf(v) else v for v in value]
+    return stored
+
+
+def _from_json(cls: type[Any], stored: dict[str, Any]) -> Any:
+    known = [field.name for field in fields(cls)]
+    for name in stored:
+        if name not in known:
+            raise SchemaError(
+                f"A stored {cls.__name__.lower()} has the unknown field {name!r}.{did_you_mean(name, known)}"
+            )
+    try:
+        return cls(**stored)
+    except TypeError as error:
+        raise SchemaError(f"A stored {cls.__name__.lower()} is incomplete: {error}.") from None

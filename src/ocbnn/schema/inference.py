@@ -1,0 +1,247 @@
+"""From a Series, and what the user declared about it, to a `Column` or a `Target`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+
+from ocbnn.errors import SchemaError
+from ocbnn.schema import reading
+from ocbnn.schema.columns import Column, Kind, Target, Task, Transform, labels_tuple, require_choice
+from ocbnn.schema.reading import Label, did_you_mean, listed
+
+OBSERVED_QUANTILES = (0.005, 0.995)
+MOST_LEVELS = 100
+"""Text with more distinct values than this is an identifier or prose unless declared a category."""
+MOST_INTEGER_CLASSES = 10
+"""An integer target with more distinct values than this is a count to regress on unless declared otherwise."""
+
+COLUMN_OPTIONS = ("kind", "unit", "bounds", "transform", "levels", "offset")
+TARGET_OPTIONS = ("unit", "levels")
+
+
+def infer_column(series: pd.Series, name: str, declared: Mapping[str, Any]) -> Column:
+    """The column the series shows, corrected by what was declared."""
+    options = _checked(declared, name, COLUMN_OPTIONS)
+    absent = _require_some(series, name)
+    unit, count = options.get("unit"), int(absent.sum())
+    kind = _declared_kind(options, name) or guess_kind(series, name)
+    if kind == "category":
+        for option in ("bounds", "offset", "transform"):
+            if options.get(option) not in (None, "none"):
+                raise SchemaError(
+                    f"Column {name!r} is a category, which takes no {option}: categories enter one-hot."
+                )
+        levels = _levels(series[~absent], name, options.get("levels"))
+        return Column(name, "category", (0, len(levels) - 1), levels=levels, unit=unit, missing=count)
+    if options.get("levels") is not None:
+        raise SchemaError(f"Column {name!r} is declared {kind}, but only a category has levels.")
+    values = reading.read_numbers(series, name)
+    column = Column(
+        name,
+        kind,
+        observed_range(values[~absent], exact=kind == "binary"),
+        bounds=options.get("bounds") or (-math.inf, math.inf),
+        unit=unit,
+        transform=options.get("transform") or ("none" if kind == "binary" else "standardize"),
+        missing=count,
+    )
+    column.require_kind(values, series.index)
+    _require_bounds(column, values, series.index)
+    if options.get("offset") is not None and column.transform != "log":
+        raise SchemaError(f"Column {name!r} has an offset, which only the transform 'log' uses.")
+    if column.transform == "log":
+        column = _with_offset(column, values, series.index, options.get("offset"))
+    if column.transform == "none":
+        return column
+    center, scale = center_and_scale(column.transformed(values[~absent]))
+    return replace(column, center=center, scale=scale)
+
+
+def infer_target(series: pd.Series, name: str, task: Task | None, declared: Mapping[str, Any]) -> Target:
+    """The target the series shows; rows without a value are passed over."""
+    options = _checked(declared, name, TARGET_OPTIONS)
+    absent = _require_some(series, name)
+    series, unit, levels = series[~absent], options.get("unit"), options.get("levels")
+    if task is None:
+        task = "classification" if levels is not None else guess_task(series, name)
+    require_choice(task, get_args(Task), f"the task of target {name!r}")
+    if task == "classification":
+        return Target(name, task, classes=_levels(series, name, levels), unit=unit)
+    if levels is not None:
+        raise SchemaError(f"Target {name!r} is declared as regression, which has no levels.")
+    values = reading.read_numbers(series, name)
+    center, scale = center_and_scale(values)
+    return Target(name, task, center=center, scale=scale, observed=observed_range(values), unit=unit)
+
+
+def guess_kind(series: pd.Series, name: str) -> Kind:
+    """The kind of column the values speak for.
+
+    Floats that are all whole are integers only where values are missing: pandas stores integers with gaps that way.
+    """
+    found = reading.family(series, name)
+    if found == "category":
+        return "category"
+    if found == "bool":
+        return "binary"
+    if found == "text":
+        _refuse_doubtful_text(series, name)
+        return "category"
+    values = reading.read_numbers(series, name)
+    absent = np.isnan(values)
+    present = values[~absent]
+    if set(np.unique(present)) == {0.0, 1.0}:
+        return "binary"
+    stored_as_integers = _is_integer(series) or bool(absent.any())
+    return "integer" if stored_as_integers and np.array_equal(present, np.round(present)) else "continuous"
+
+
+def guess_task(series: pd.Series, name: str) -> Task:
+    """Classification for labels, truth values, 0/1, and integers with few distinct values; else regression."""
+    if reading.family(series, name) != "number":
+        return "classification"
+    distinct = np.unique(reading.read_numbers(series, name))
+    if set(distinct) <= {0.0, 1.0}:
+        return "classification"
+    return "classification" if _is_integer(series) and len(distinct) <= MOST_INTEGER_CLASSES else "regression"
+
+
+def observed_range(values: np.ndarray, *, exact: bool = False) -> tuple[float, float]:
+    """The 0.5 and 99.5 % quantiles, rounded outwards to values that occur; `exact` takes all of them."""
+    if exact:
+        return float(values.min()), float(values.max())
+    low, high = OBSERVED_QUANTILES
+    return float(np.quantile(values, low, method="lower")), float(np.quantile(values, high, method="higher"))
+
+
+def center_and_scale(values: np.ndarray) -> tuple[float, float]:
+    """Mean and standard deviation; the scale of a constant is 1."""
+    size = float(np.abs(values).max())
+    if values.min() == values.max():
+        return float(values[0]), 1.0
+    center = float((values / size).mean() * size)  # dividing first, so that no sum overflows
+    scale = float((values / size).std() * size)
+    return center, scale if scale > np.finfo(np.float64).tiny else 1.0
+
+
+def _checked(declared: Mapping[str, Any], name: str, known: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(declared, Mapping):
+        raise SchemaError(f"columns[{name!r}] is {declared!r}; give a mapping of options, {listed(known)}.")
+    for option in declared:
+        if option not in known:
+            raise SchemaError(
+                f"{option!r} is not an option of column {name!r}; there are {listed(known)}.{did_you_mean(option, known)}"
+            )
+    unit = declared.get("unit")
+    if unit is not None and not isinstance(unit, str):
+        raise SchemaError(f"The unit of column {name!r} is text, not {unit!r}.")
+    transform = declared.get("transform")
+    if transform is not None:
+        require_choice(transform, get_args(Transform), f"the transform of column {name!r}")
+    return declared
+
+
+def _declared_kind(options: Mapping[str, Any], name: str) -> Kind | None:
+    kind = options.get("kind")
+    if kind is None:
+        return "category" if options.get("levels") is not None else None
+    require_choice(kind, get_args(Kind), f"the kind of column {name!r}")
+    declared: Kind = kind
+    if declared == "binary" and options.get("bounds") is not None:
+        raise SchemaError(f"Column {name!r} is binary, so its values are 0 and 1; leave out the bounds.")
+    return declared
+
+
+def _require_some(series: pd.Series, name: str) -> np.ndarray:
+    """Where values are missing; all of them is refused."""
+    absent = reading.missing(series)
+    if absent.all():
+        raise SchemaError(f"Column {name!r} has no value in any row; drop the column.")
+    return absent
+
+
+def _require_bounds(column: Column, values: np.ndarray, index: pd.Index) -> None:
+    low, high = column.bounds
+    outside = (values < low) | (values > high)
+    if outside.any():
+        position = int(np.argmax(outside))
+        raise SchemaError(
+            f"Column {column.name!r} is declared between {low:g} and {high:g}, but {reading.row_name(index, position)} "
+            f"has {float(values[position])!r}. Correct the value or widen the bounds."
+        )
+
+
+def _with_offset(column: Column, values: np.ndarray, index: pd.Index, offset: Any) -> Column:
+    """The column with the offset of its log, and a lower bound the log can take.
+
+    Unless declared, the offset is half of the smallest positive value observed (its 0.5 % quantile, so that one tiny
+    value does not throw zeros far out): zeros enter as log(offset). Taking a log says that values cannot lie below 0,
+    so that becomes the lower bound where none was declared.
+    """
+    present = values[~np.isnan(values)]
+    if offset is None:
+        if (present < 0).any():
+            negative = values < 0
+            raise SchemaError(
+                f"Column {column.name!r} is negative in {reading.first_row(index, negative)}; a log needs values from 0 "
+                "up. Declare an offset larger than the lowest value is low, or use the transform 'standardize'."
+            )
+        positive = present[present > 0]
+        offset = observed_range(positive)[0] / 2 if len(positive) else 1.0
+        offset = offset or 1.0
+    elif isinstance(offset, bool) or not isinstance(offset, int | float) or not math.isfinite(offset):
+        raise SchemaError(f"The offset of column {column.name!r} is a finite number, not {offset!r}.")
+    shifted = replace(column, offset=float(offset))
+    shifted.transformed(present)
+    lowest = 0.0 if present.min() >= 0 and offset > 0 else float(np.nextafter(-offset, math.inf))
+    low, high = column.bounds
+    if -math.inf < low <= -offset:
+        raise SchemaError(
+            f"Column {column.name!r} is declared from {low:g} up, but enters as log(value + {offset:g}), which needs "
+            f"values above {-offset:g}. Raise the bound, or declare a larger offset."
+        )
+    return replace(shifted, bounds=(lowest if low == -math.inf else low, high))
+
+
+def _levels(series: pd.Series, name: str, declared: Any) -> tuple[Label, ...]:
+    """The labels: as declared, in the order of a category dtype, or sorted."""
+    if declared is not None:
+        levels = labels_tuple(declared, f"the levels of column {name!r}")
+        reading.codes_of(series, name, levels, what="label")
+        return levels
+    found = reading.family(series, name)
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        categories = pd.Series(series.dtype.categories)
+        reading.family(categories, name)
+        return labels_tuple(categories.tolist(), f"the levels of column {name!r}")
+    if found == "number":
+        reading.read_numbers(series, name)
+    return labels_tuple(sorted(reading.read_labels(series, name)[1]), f"the levels of column {name!r}")
+
+
+def _refuse_doubtful_text(series: pd.Series, name: str) -> None:
+    """Refuse text that is numbers, or that is different in too many rows to be a category."""
+    distinct = pd.Series(reading.read_labels(series, name)[1], dtype=object)
+    remedy = f"columns={{{name!r}: {{'kind': 'category'}}}}"
+    if pd.to_numeric(distinct, errors="coerce").notna().all():
+        raise SchemaError(
+            f"Column {name!r} holds numbers written as text ({distinct.iloc[0]!r}). Convert it with "
+            f"`pandas.to_numeric(frame[{name!r}])`, or, where they are codes, declare {remedy}."
+        )
+    if len(distinct) > MOST_LEVELS:
+        raise SchemaError(
+            f"Column {name!r} has {len(distinct)} different texts ({distinct.iloc[0]!r}, …): an identifier or free text? "
+            f"Drop it, or declare {remedy}."
+        )
+
+
+def _is_integer(series: pd.Series) -> bool:
+    if series.dtype == object:
+        return all(isinstance(v, int | np.integer) for v in series[~reading.missing(series)])
+    return bool(pd.api.types.is_integer_dtype(series.dtype))

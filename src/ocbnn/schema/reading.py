@@ -1,0 +1,218 @@
+"""A pandas Series of any dtype, read as numbers or as labels; errors name the column and the row."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import difflib
+import math
+import numbers
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from ocbnn.errors import SchemaError
+
+Label = str | int | float | bool
+Family = Literal["bool", "number", "text", "category"]
+
+DATE_REMEDY = (
+    "Dates and durations are not numbers of a known unit: turn them into one first, for example "
+    "`(frame[{name!r}] - frame[{name!r}].min()).dt.days`, or drop the column."
+)
+
+
+def did_you_mean(wrong: object, known: Iterable[object]) -> str:
+    """A closing ` Did you mean 'x'?`, or nothing when no known name is near."""
+    by_text = {str(name).casefold(): name for name in known}
+    near = difflib.get_close_matches(str(wrong).casefold(), list(by_text), n=1, cutoff=0.6)
+    return f" Did you mean {by_text[near[0]]!r}?" if near else ""
+
+
+def listed(items: Sequence[object], limit: int = 12) -> str:
+    """The items in words, cut off after `limit`."""
+    shown = ", ".join(repr(item) for item in items[:limit])
+    return shown if len(items) <= limit else f"{shown}, … ({len(items)} in all)"
+
+
+def row_name(index: pd.Index, position: int) -> str:
+    """`row 3`, counted from 0, with the index label where that says something else."""
+    label = python_scalar(index[position])
+    return f"row {position}" if label == position else f"row {position} (index {label!r})"
+
+
+def python_scalar(value: Any) -> Any:
+    """NumPy scalars as Python ones, all else unchanged."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def first_row(index: pd.Index, where: np.ndarray) -> str:
+    """The name of the first row where the mask holds."""
+    return row_name(index, int(np.argmax(where)))
+
+
+def missing(series: pd.Series) -> np.ndarray:
+    """Where the series has no value: None, NaN, NA and NaT alike.
+
+    Arrow-backed floats tell NaN (a computed non-number) from NA (no value); to a reader both are missing.
+    """
+    absent: np.ndarray = series.isna().to_numpy(dtype=bool)
+    dtype = series.dtype
+    if isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.kind == "f":
+        absent = absent | np.isnan(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    return absent
+
+
+def family(series: pd.Series, name: str) -> Family:
+    """What sort of values the series holds, whatever the dtype it holds them in."""
+    dtype = series.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return "category"
+    if dtype.kind in "mM" or isinstance(dtype, pd.PeriodDtype):
+        raise SchemaError(f"Column {name!r} holds {dtype} values. {DATE_REMEDY.format(name=name)}")
+    if dtype.kind == "c":
+        raise SchemaError(
+            f"Column {name!r} holds complex numbers; give the real and imaginary parts a column each."
+        )
+    if pd.api.types.is_bool_dtype(dtype):
+        return "bool"
+    if pd.api.types.is_numeric_dtype(dtype):
+        return "number"
+    return _family_of_objects(series, name)
+
+
+def _family_of_objects(series: pd.Series, name: str) -> Family:
+    """The family of a series whose dtype says nothing, from its values."""
+    present = np.flatnonzero(~missing(series))
+    if not len(present):
+        return "text"
+    values = series.to_numpy(dtype=object)
+    first: tuple[Family, int] | None = None
+    for position in present:
+        this = _family_of_value(values[position], name, series.index, int(position))
+        if first is None:
+            first = this, int(position)
+        elif first[0] != this:
+            raise SchemaError(
+                f"Column {name!r} mixes kinds of values: {values[first[1]]!r} in {row_name(series.index, first[1])}, "
+                f"{values[position]!r} in {row_name(series.index, int(position))}. Make it all numbers "
+                f"(`pandas.to_numeric`) or all text (`frame[{name!r}].astype(str)`)."
+            )
+    assert first is not None
+    return first[0]
+
+
+def _family_of_value(value: object, name: str, index: pd.Index, position: int) -> Family:
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, bool | np.bool_):
+        return "bool"
+    if isinstance(value, numbers.Real | decimal.Decimal):
+        return "number"
+    where = f"Column {name!r} holds {value!r} in {row_name(index, position)}"
+    if isinstance(
+        value, datetime.date | datetime.time | datetime.timedelta | np.datetime64 | np.timedelta64 | pd.Period
+    ):
+        raise SchemaError(f"{where}. {DATE_REMEDY.format(name=name)}")
+    raise SchemaError(
+        f"{where}, a {type(value).__name__}; a column holds numbers, truth values or text. Convert or drop it."
+    )
+
+
+def read_numbers(series: pd.Series, name: str) -> np.ndarray:
+    """The series as float64 with NaN where a value is missing; text is converted where it is a number.
+
+    Raises:
+        SchemaError: a value that is not a number, or an infinity.
+    """
+    found = family(series, name)
+    if found == "category":
+        series = series.astype(object)
+        found = _family_of_objects(series, name)
+    absent = missing(series)
+    if found == "text":
+        converted = pd.to_numeric(series.astype(object), errors="coerce")
+        values = converted.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        values = _as_float(series, absent)
+    junk = np.isnan(values) & ~absent
+    if junk.any():
+        position = int(np.argmax(junk))
+        raise SchemaError(
+            f"Column {name!r} holds numbers, but {row_name(series.index, position)} has {series.iloc[position]!r}. "
+            "Correct the value, or declare the column as a category: "
+            f"columns={{{name!r}: {{'kind': 'category'}}}}."
+        )
+    if np.isinf(values).any():
+        raise SchemaError(
+            f"Column {name!r} is infinite in {first_row(series.index, np.isinf(values))}; "
+            "give a finite value, or leave the row out."
+        )
+    return values
+
+
+def _as_float(series: pd.Series, absent: np.ndarray) -> np.ndarray:
+    if series.dtype != object:
+        return series.to_numpy(dtype=np.float64, na_value=np.nan)
+    values = np.full(len(series), np.nan)
+    objects = series.to_numpy(dtype=object)
+    for position in np.flatnonzero(~absent):
+        try:
+            values[position] = float(objects[position])
+        except OverflowError:
+            values[position] = math.inf
+    return values
+
+
+def require_present(absent: np.ndarray, index: pd.Index, name: str) -> None:
+    """Refuse missing values, naming the first row that has one."""
+    if absent.any():
+        count = int(absent.sum())
+        raise SchemaError(
+            f"Column {name!r} has no value in {first_row(index, absent)}"
+            f"{f' and {count - 1} more' if count > 1 else ''}; fill missing values, or drop these rows, first."
+        )
+
+
+def read_labels(series: pd.Series, name: str) -> tuple[np.ndarray, list[Label]]:
+    """The series as (n,) positions in a list of distinct Python labels; −1 where a value is missing.
+
+    Whole numbers stored as floats, as pandas does beside missing values, are labels of type int.
+    """
+    found = family(series, name)
+    plain = series.astype(object) if found == "category" else series
+    if found == "category":
+        _family_of_objects(plain, name)
+    positions, distinct = pd.factorize(plain.to_numpy(dtype=object), use_na_sentinel=True)
+    labels = [python_scalar(value) for value in distinct]
+    return positions, _tidied(labels, keep_floats=found == "category")
+
+
+def _tidied(labels: list[Any], *, keep_floats: bool) -> list[Label]:
+    tidy = [float(label) if isinstance(label, decimal.Decimal) else label for label in labels]
+    floats = any(isinstance(label, float) for label in tidy)
+    if floats and not keep_floats and all(float(label).is_integer() for label in tidy):
+        return [int(label) for label in tidy]
+    return tidy
+
+
+def codes_of(series: pd.Series, name: str, levels: Sequence[Label], what: str = "category") -> np.ndarray:
+    """The (n,) index of each value among the levels.
+
+    Raises:
+        SchemaError: a missing value, or one that is not among the levels, with its row.
+    """
+    require_present(missing(series), series.index, name)
+    positions, labels = read_labels(series, name)
+    lookup = {level: code for code, level in enumerate(levels)}
+    codes = np.array([lookup.get(label, -1) for label in labels], dtype=np.int64)[positions]
+    unseen = codes < 0
+    if unseen.any():
+        label = labels[positions[int(np.argmax(unseen))]]
+        raise SchemaError(
+            f"Column {name!r} has the unseen {what} {label!r} in {first_row(series.index, unseen)}; "
+            f"known are {listed(list(levels))}.{did_you_mean(label, levels)}"
+        )
+    return codes

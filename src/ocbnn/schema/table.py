@@ -1,0 +1,204 @@
+"""`Schema`: all columns together, and the way between raw, coded and model units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from ocbnn.errors import SchemaError
+from ocbnn.schema import inference
+from ocbnn.schema.columns import Column, Target, Task
+from ocbnn.schema.reading import did_you_mean, listed
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The input columns, in order, and the target where there is one."""
+
+    columns: tuple[Column, ...]
+    target: Target | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        if not self.columns:
+            raise SchemaError("A schema needs at least one input column.")
+        _require_distinct(self.names)
+        if self.target is not None and self.target.name in self.names:
+            raise SchemaError(
+                f"{self.target.name!r} is the target and also an input column; rename one, or drop it from the inputs."
+            )
+
+    @classmethod
+    def infer(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        target: str | pd.Series | None = None,
+        task: Task | None = None,
+        columns: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Self:
+        """The schema a table shows.
+
+        Args:
+            frame: the table, one row per case.
+            target: the column to predict, or a Series beside the frame (one without a name is called "y").
+            task: "regression" or "classification", where the guess is wrong.
+            columns: per column, what to declare: kind, unit, bounds, transform, levels, offset. For the target: unit,
+                levels (all classes, also those that do not occur).
+
+        Raises:
+            SchemaError: a table that cannot be read, or a declaration that does not fit it.
+
+        >>> Schema.infer(pd.DataFrame({"age": [31, 64], "ward": ["ICU", "surgery"]})).names
+        ('age', 'ward')
+        """
+        declared = dict(columns or {})
+        _require_frame(frame)
+        if isinstance(target, pd.Series):
+            outcome, name = target, "y" if target.name is None else target.name
+        else:
+            if target is not None:
+                _require_column(target, frame.columns)
+            outcome, name = (None if target is None else frame[target]), target
+        inputs = [column for column in frame.columns if not (isinstance(target, str) and column == target)]
+        for other in declared:
+            if other not in inputs and other != name:
+                raise SchemaError(
+                    f"columns= names {other!r}, which is not in the table.{did_you_mean(other, inputs)}"
+                )
+        if task is not None and outcome is None:
+            raise SchemaError(f"The task {task!r} needs a target: Schema.infer(frame, target=…).")
+        return cls(
+            tuple(
+                inference.infer_column(frame[column], column, declared.get(column, {})) for column in inputs
+            ),
+            None if outcome is None else inference.infer_target(outcome, name, task, declared.get(name, {})),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the input columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def width(self) -> int:
+        """D, the number of model inputs."""
+        return sum(column.width for column in self.columns)
+
+    def index(self, name: str) -> int:
+        """The position of a column among the coded ones."""
+        _require_column(name, self.names)
+        return self.names.index(name)
+
+    def column(self, name: str) -> Column:
+        """The column of that name."""
+        return self.columns[self.index(name)]
+
+    def is_target(self, name: str) -> bool:
+        """Whether the name means the target: its own, or `y` where no input column is called so."""
+        if self.target is None:
+            return False
+        return name == self.target.name or (name == "y" and "y" not in self.names)
+
+    def encode(self, frame: pd.DataFrame) -> np.ndarray:
+        """Raw rows as (n, Q) coded ones; other columns and the order of columns do not matter.
+
+        Raises:
+            SchemaError: a missing column, a missing or infinite value, an unseen category; with column and row.
+        """
+        if not isinstance(frame, pd.DataFrame):
+            raise SchemaError(f"Schema.encode takes a pandas DataFrame, not a {type(frame).__name__}.")
+        for name in self.names:
+            _require_column(name, frame.columns)
+            if (frame.columns == name).sum() > 1:
+                raise SchemaError(f"The table has several columns named {name!r}; keep one.")
+        coded = np.empty((len(frame), len(self.columns)))
+        for position, column in enumerate(self.columns):
+            coded[:, position] = column.encode(frame[column.name])
+        return coded
+
+    def decode(self, coded: np.ndarray) -> pd.DataFrame:
+        """(n, Q) coded rows as raw ones: the inverse of `encode`."""
+        values = self._coded(coded)
+        return pd.concat([column.decode(values[:, i]) for i, column in enumerate(self.columns)], axis=1)
+
+    def to_model(self, coded: np.ndarray) -> np.ndarray:
+        """(n, Q) coded rows as (n, D) model inputs."""
+        values = self._coded(coded)
+        return np.concatenate(
+            [column.to_model(values[:, i]) for i, column in enumerate(self.columns)], axis=1
+        )
+
+    def to_raw(self, inputs: np.ndarray) -> np.ndarray:
+        """(n, D) model inputs as (n, Q) coded rows: the inverse of `to_model`."""
+        values = np.asarray(inputs, dtype=np.float64)
+        if values.ndim != 2 or values.shape[1] != self.width:
+            raise SchemaError(f"Model inputs have the shape (n, {self.width}), not {values.shape}.")
+        ends = np.cumsum([column.width for column in self.columns])
+        blocks = np.split(values, ends[:-1], axis=1)
+        return np.stack(
+            [column.to_raw(block) for column, block in zip(self.columns, blocks, strict=True)], axis=1
+        )
+
+    def values(self, coded: np.ndarray) -> dict[str, np.ndarray]:
+        """The (n,) coded columns by name: what expressions evaluate on."""
+        return {name: coded[..., i] for i, name in enumerate(self.names)}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, from which `from_json` makes an equal schema."""
+        return {
+            "columns": [column.to_json() for column in self.columns],
+            "target": None if self.target is None else self.target.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """The schema `to_json` was called on."""
+        try:
+            columns, target = stored["columns"], stored["target"]
+        except (KeyError, TypeError):
+            raise SchemaError("A stored schema has the fields 'columns' and 'target'.") from None
+        return cls(
+            tuple(Column.from_json(column) for column in columns),
+            None if target is None else Target.from_json(target),
+        )
+
+    def _coded(self, coded: np.ndarray) -> np.ndarray:
+        values = np.asarray(coded, dtype=np.float64)
+        if values.ndim != 2 or values.shape[1] != len(self.columns):
+            raise SchemaError(f"Coded rows have the shape (n, {len(self.columns)}), not {values.shape}.")
+        if not np.isfinite(values).all():
+            row, position = np.argwhere(~np.isfinite(values))[0]
+            raise SchemaError(f"Column {self.names[position]!r} is {values[row, position]} in row {row}.")
+        return values
+
+
+def _require_frame(frame: Any) -> None:
+    if not isinstance(frame, pd.DataFrame):
+        raise SchemaError(f"Schema.infer takes a pandas DataFrame, not a {type(frame).__name__}.")
+    for name in frame.columns:
+        if not isinstance(name, str):
+            raise SchemaError(
+                f"Column names are text, but one is {name!r} ({type(name).__name__}); "
+                "rename with `frame.columns = frame.columns.map(str)`."
+            )
+    _require_distinct(tuple(frame.columns))
+    if not len(frame):
+        raise SchemaError("The table has no rows, so nothing can be inferred from it; give at least one row.")
+
+
+def _require_distinct(names: tuple[str, ...]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise SchemaError(f"The table has several columns named {name!r}; rename all but one.")
+
+
+def _require_column(name: str, known: Any) -> None:
+    if name not in known:
+        raise SchemaError(
+            f"There is no column {name!r}; there are {listed(list(known))}.{did_you_mean(name, list(known))}"
+        )
