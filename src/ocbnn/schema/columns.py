@@ -12,8 +12,9 @@ import pandas as pd
 
 from ocbnn.errors import SchemaError
 from ocbnn.schema import reading
-from ocbnn.schema.reading import Label, did_you_mean, listed, python_scalar
+from ocbnn.schema.reading import did_you_mean, listed, python_scalar
 
+Label = str | int | float | bool
 Kind = Literal["continuous", "integer", "binary", "category"]
 Transform = Literal["standardize", "log", "none"]
 Task = Literal["regression", "classification"]
@@ -73,7 +74,7 @@ class Column:
         return len(self.levels) if self.kind == "category" else 1
 
     def encode(self, series: pd.Series) -> np.ndarray:
-        """Raw values as (n,) coded ones: numbers as they are, truth values as 0/1, labels as level indices."""
+        """Raw values as (n,) coded ones: numbers as they are, truth values as 0/1, labels as indices."""
         if self.kind == "category":
             return reading.codes_of(series, self.name, self.levels).astype(np.float64)
         reading.require_present(reading.missing(series), series.index, self.name)
@@ -82,7 +83,7 @@ class Column:
         return values
 
     def require_kind(self, values: np.ndarray, index: pd.Index) -> None:
-        """Refuse numbers an integer or a binary column cannot hold, naming the first row; NaN is let through."""
+        """Refuse numbers an integer or binary column cannot hold, naming the row; NaN is let through."""
         present = ~np.isnan(values)
         if self.kind == "binary":
             wrong = present & (values != 0) & (values != 1)
@@ -136,9 +137,9 @@ class Column:
         if below.any():
             position = int(np.argmax(below))
             raise SchemaError(
-                f"Column {self.name!r} enters as log(value + {self.offset:g}), which needs values above "
-                f"{-self.offset:g}; row {position} has {float(values[position])!r}. Correct the value, or declare "
-                f"a larger offset or another transform: columns={{{self.name!r}: {{'transform': 'standardize'}}}}."
+                f"Column {self.name!r} enters as log(value + {self.offset:g}), which needs values "
+                f"above {-self.offset:g}; row {position} has {float(values[position])!r}. Correct the value, "
+                f"declare a larger offset, or columns={{{self.name!r}: {{'transform': 'standardize'}}}}."
             )
         return np.log(values + self.offset)
 
@@ -148,7 +149,7 @@ class Column:
         if wrong.any():
             position = int(np.argmax(wrong))
             raise SchemaError(
-                f"Category {self.name!r} has {len(self.levels)} levels, so codes 0 to {len(self.levels) - 1}; "
+                f"Category {self.name!r} has the codes 0 to {len(self.levels) - 1}, one per level; "
                 f"row {position} has the code {float(codes[position])!r}. Use Schema.encode to make codes."
             )
         return codes.astype(np.int64)
@@ -168,8 +169,8 @@ class Target:
     """What is predicted.
 
     Attributes:
-        classes: the labels, sorted; the class index counts along them. One class alone is a legal schema: a table
-            may show only one, and rules can still be read; declare the others as `levels` to speak of them.
+        classes: the labels, sorted; the class index counts along them. One class alone is a legal schema:
+            a table may show only one. Declare all as `levels` for rules to speak of the others.
         center, scale: a regression target's mean and standard deviation; model = (y − center) / scale.
         observed: a regression target's 0.5–99.5 % quantiles, raw units.
     """

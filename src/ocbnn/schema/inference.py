@@ -12,14 +12,14 @@ import pandas as pd
 
 from ocbnn.errors import SchemaError
 from ocbnn.schema import reading
-from ocbnn.schema.columns import Column, Kind, Target, Task, Transform, labels_tuple, require_choice
-from ocbnn.schema.reading import Label, did_you_mean, listed
+from ocbnn.schema.columns import Column, Kind, Label, Target, Task, Transform, labels_tuple, require_choice
+from ocbnn.schema.reading import did_you_mean, listed
 
 OBSERVED_QUANTILES = (0.005, 0.995)
 MOST_LEVELS = 100
 """Text with more distinct values than this is an identifier or prose unless declared a category."""
 MOST_INTEGER_CLASSES = 10
-"""An integer target with more distinct values than this is a count to regress on unless declared otherwise."""
+"""An integer target with more distinct values than this is regressed on unless declared otherwise."""
 
 COLUMN_OPTIONS = ("kind", "unit", "bounds", "transform", "levels", "offset")
 TARGET_OPTIONS = ("unit", "levels")
@@ -83,7 +83,7 @@ def infer_target(series: pd.Series, name: str, task: Task | None, declared: Mapp
 def guess_kind(series: pd.Series, name: str) -> Kind:
     """The kind of column the values speak for.
 
-    Floats that are all whole are integers only where values are missing: pandas stores integers with gaps that way.
+    Floats that are all whole are integers only where values are missing: pandas stores integers with gaps so.
     """
     found = reading.family(series, name)
     if found == "category":
@@ -103,7 +103,7 @@ def guess_kind(series: pd.Series, name: str) -> Kind:
 
 
 def guess_task(series: pd.Series, name: str) -> Task:
-    """Classification for labels, truth values, 0/1, and integers with few distinct values; else regression."""
+    """Classification for labels, truth values, 0/1 and integers with few values; else regression."""
     if reading.family(series, name) != "number":
         return "classification"
     distinct = np.unique(reading.read_numbers(series, name))
@@ -122,11 +122,11 @@ def observed_range(values: np.ndarray, *, exact: bool = False) -> tuple[float, f
 
 def center_and_scale(values: np.ndarray) -> tuple[float, float]:
     """Mean and standard deviation; the scale of a constant is 1."""
-    size = float(np.abs(values).max())
     if values.min() == values.max():
         return float(values[0]), 1.0
-    center = float((values / size).mean() * size)  # dividing first, so that no sum overflows
-    scale = float((values / size).std() * size)
+    exponent = math.frexp(float(np.abs(values).max()))[1]
+    reduced = np.ldexp(values, -exponent)  # at most 1 in size, without rounding: no square can overflow
+    center, scale = (math.ldexp(float(figure), exponent) for figure in (reduced.mean(), reduced.std()))
     return center, scale if scale > np.finfo(np.float64).tiny else 1.0
 
 
@@ -136,7 +136,8 @@ def _checked(declared: Mapping[str, Any], name: str, known: tuple[str, ...]) -> 
     for option in declared:
         if option not in known:
             raise SchemaError(
-                f"{option!r} is not an option of column {name!r}; there are {listed(known)}.{did_you_mean(option, known)}"
+                f"{option!r} is not an option of column {name!r}; there are {listed(known)}."
+                f"{did_you_mean(option, known)}"
             )
     unit = declared.get("unit")
     if unit is not None and not isinstance(unit, str):
@@ -172,25 +173,25 @@ def _require_bounds(column: Column, values: np.ndarray, index: pd.Index) -> None
     if outside.any():
         position = int(np.argmax(outside))
         raise SchemaError(
-            f"Column {column.name!r} is declared between {low:g} and {high:g}, but {reading.row_name(index, position)} "
-            f"has {float(values[position])!r}. Correct the value or widen the bounds."
+            f"Column {column.name!r} is declared between {low:g} and {high:g}, but "
+            f"{reading.row_name(index, position)} has {float(values[position])!r}. "
+            "Correct the value or widen the bounds."
         )
 
 
 def _with_offset(column: Column, values: np.ndarray, index: pd.Index, offset: Any) -> Column:
     """The column with the offset of its log, and a lower bound the log can take.
 
-    Unless declared, the offset is half of the smallest positive value observed (its 0.5 % quantile, so that one tiny
-    value does not throw zeros far out): zeros enter as log(offset). Taking a log says that values cannot lie below 0,
-    so that becomes the lower bound where none was declared.
+    Unless declared, the offset is half of the smallest positive value observed (the 0.5 % quantile, so that
+    one tiny value does not throw zeros far out): zeros enter as log(offset). Taking a log says that values
+    cannot lie below 0, so that becomes the lower bound where none was declared.
     """
     present = values[~np.isnan(values)]
     if offset is None:
         if (present < 0).any():
-            negative = values < 0
             raise SchemaError(
-                f"Column {column.name!r} is negative in {reading.first_row(index, negative)}; a log needs values from 0 "
-                "up. Declare an offset larger than the lowest value is low, or use the transform 'standardize'."
+                f"Column {column.name!r} is negative in {reading.first_row(index, values < 0)}; a log needs "
+                f"values from 0 up. Declare an offset above {-present.min():g}, or the transform 'standardize'."
             )
         positive = present[present > 0]
         offset = observed_range(positive)[0] / 2 if len(positive) else 1.0
@@ -203,8 +204,8 @@ def _with_offset(column: Column, values: np.ndarray, index: pd.Index, offset: An
     low, high = column.bounds
     if -math.inf < low <= -offset:
         raise SchemaError(
-            f"Column {column.name!r} is declared from {low:g} up, but enters as log(value + {offset:g}), which needs "
-            f"values above {-offset:g}. Raise the bound, or declare a larger offset."
+            f"Column {column.name!r} is declared from {low:g} up, but enters as log(value + {offset:g}), "
+            f"which needs values above {-offset:g}. Raise the bound, or declare a larger offset."
         )
     return replace(shifted, bounds=(lowest if low == -math.inf else low, high))
 
@@ -236,8 +237,8 @@ def _refuse_doubtful_text(series: pd.Series, name: str) -> None:
         )
     if len(distinct) > MOST_LEVELS:
         raise SchemaError(
-            f"Column {name!r} has {len(distinct)} different texts ({distinct.iloc[0]!r}, …): an identifier or free text? "
-            f"Drop it, or declare {remedy}."
+            f"Column {name!r} has {len(distinct)} different texts ({distinct.iloc[0]!r}, …): an identifier, "
+            f"or prose? Drop it, or declare {remedy}."
         )
 
 

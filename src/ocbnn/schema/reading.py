@@ -96,8 +96,9 @@ def _family_of_objects(series: pd.Series, name: str) -> Family:
             first = this, int(position)
         elif first[0] != this:
             raise SchemaError(
-                f"Column {name!r} mixes kinds of values: {values[first[1]]!r} in {row_name(series.index, first[1])}, "
-                f"{values[position]!r} in {row_name(series.index, int(position))}. Make it all numbers "
+                f"Column {name!r} mixes kinds of values: {values[first[1]]!r} in "
+                f"{row_name(series.index, first[1])}, {values[position]!r} in "
+                f"{row_name(series.index, int(position))}. Make it all numbers "
                 f"(`pandas.to_numeric`) or all text (`frame[{name!r}].astype(str)`)."
             )
     assert first is not None
@@ -117,7 +118,7 @@ def _family_of_value(value: object, name: str, index: pd.Index, position: int) -
     ):
         raise SchemaError(f"{where}. {DATE_REMEDY.format(name=name)}")
     raise SchemaError(
-        f"{where}, a {type(value).__name__}; a column holds numbers, truth values or text. Convert or drop it."
+        f"{where}, a {type(value).__name__}; a column holds numbers, truth values or text. Convert it."
     )
 
 
@@ -141,8 +142,8 @@ def read_numbers(series: pd.Series, name: str) -> np.ndarray:
     if junk.any():
         position = int(np.argmax(junk))
         raise SchemaError(
-            f"Column {name!r} holds numbers, but {row_name(series.index, position)} has {series.iloc[position]!r}. "
-            "Correct the value, or declare the column as a category: "
+            f"Column {name!r} holds numbers, but {row_name(series.index, position)} has "
+            f"{series.iloc[position]!r}. Correct the value, or declare the column as a category: "
             f"columns={{{name!r}: {{'kind': 'category'}}}}."
         )
     if np.isinf(values).any():
@@ -172,7 +173,7 @@ def require_present(absent: np.ndarray, index: pd.Index, name: str) -> None:
         count = int(absent.sum())
         raise SchemaError(
             f"Column {name!r} has no value in {first_row(index, absent)}"
-            f"{f' and {count - 1} more' if count > 1 else ''}; fill missing values, or drop these rows, first."
+            f"{f' and {count - 1} more' if count > 1 else ''}; fill missing values or drop these rows first."
         )
 
 

@@ -29,7 +29,7 @@ class Schema:
         _require_distinct(self.names)
         if self.target is not None and self.target.name in self.names:
             raise SchemaError(
-                f"{self.target.name!r} is the target and also an input column; rename one, or drop it from the inputs."
+                f"{self.target.name!r} is the target and also an input column; rename one, or drop the input."
             )
 
     @classmethod
@@ -47,8 +47,8 @@ class Schema:
             frame: the table, one row per case.
             target: the column to predict, or a Series beside the frame (one without a name is called "y").
             task: "regression" or "classification", where the guess is wrong.
-            columns: per column, what to declare: kind, unit, bounds, transform, levels, offset. For the target: unit,
-                levels (all classes, also those that do not occur).
+            columns: per column, what to declare: kind, unit, bounds, transform, levels, offset. For the
+                target: unit, levels (all classes, also those that do not occur).
 
         Raises:
             SchemaError: a table that cannot be read, or a declaration that does not fit it.
@@ -58,15 +58,10 @@ class Schema:
         """
         declared = dict(columns or {})
         _require_frame(frame)
-        if isinstance(target, pd.Series):
-            outcome, name = target, "y" if target.name is None else target.name
-        else:
-            if target is not None:
-                _require_column(target, frame.columns)
-            outcome, name = (None if target is None else frame[target]), target
-        inputs = [column for column in frame.columns if not (isinstance(target, str) and column == target)]
+        outcome, inputs = _target_and_inputs(frame, target)
+        name = "y" if outcome is None or outcome.name is None else str(outcome.name)
         for other in declared:
-            if other not in inputs and other != name:
+            if other not in inputs and (outcome is None or other != name):
                 raise SchemaError(
                     f"columns= names {other!r}, which is not in the table.{did_you_mean(other, inputs)}"
                 )
@@ -108,7 +103,7 @@ class Schema:
         """Raw rows as (n, Q) coded ones; other columns and the order of columns do not matter.
 
         Raises:
-            SchemaError: a missing column, a missing or infinite value, an unseen category; with column and row.
+            SchemaError: a missing column, a missing or infinite value, an unseen category; with its place.
         """
         if not isinstance(frame, pd.DataFrame):
             raise SchemaError(f"Schema.encode takes a pandas DataFrame, not a {type(frame).__name__}.")
@@ -175,6 +170,17 @@ class Schema:
             row, position = np.argwhere(~np.isfinite(values))[0]
             raise SchemaError(f"Column {self.names[position]!r} is {values[row, position]} in row {row}.")
         return values
+
+
+def _target_and_inputs(
+    frame: pd.DataFrame, target: str | pd.Series | None
+) -> tuple[pd.Series | None, list[str]]:
+    """The target's values, and the names of the columns that are inputs."""
+    names = list(frame.columns)
+    if target is None or isinstance(target, pd.Series):
+        return target, names
+    _require_column(target, names)
+    return frame[target], [name for name in names if name != target]
 
 
 def _require_frame(frame: Any) -> None:
