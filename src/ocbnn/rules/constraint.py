@@ -1,0 +1,116 @@
+"""A rule's formal meaning: a region of inputs, and what it says of outputs there (paper, Definition 4.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ocbnn.errors import RuleError
+from ocbnn.expressions import Always, Condition, text
+from ocbnn.rules.outputs import Functions, Inequality, RuleOutput
+
+if TYPE_CHECKING:
+    from ocbnn.expressions import Array
+    from ocbnn.regions import Region
+    from ocbnn.rules.located import Located
+    from ocbnn.schema import Schema
+
+EVERYWHERE = Always()
+TOLERANCE = 0.01
+PROBABILISTIC_TOLERANCE = 0.05
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """Where a rule applies, and what it says of the output there.
+
+    Attributes:
+        region: the inputs the rule speaks of.
+        output: what it says of the output there.
+        condition: the region in words, as the rule wrote it; `Always` for rules that were not written.
+        name, source, reason: what people call it, who says so, and why.
+        tolerance: the share of violation that is accepted, in [0, 1); None for the default.
+    """
+
+    region: Region
+    output: RuleOutput
+    condition: Condition = EVERYWHERE
+    name: str | None = None
+    source: str | None = None
+    reason: str | None = None
+    tolerance: float | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("name", "source", "reason"):
+            value = getattr(self, field)
+            if value is not None and not (isinstance(value, str) and value.strip()):
+                raise RuleError(f"A rule's {field} is text, or left out; got {value!r}.")
+        if self.tolerance is not None:
+            object.__setattr__(self, "tolerance", _tolerance(self.tolerance))
+
+    @classmethod
+    def from_functions(
+        cls,
+        region: Region,
+        inequalities: Inequality | Iterable[Inequality],
+        *,
+        negative: bool = False,
+        name: str | None = None,
+        source: str | None = None,
+        reason: str | None = None,
+        tolerance: float | None = None,
+    ) -> Constraint:
+        """A constraint from any functions g_i(x, y), where text is not enough.
+
+        Args:
+            region: the inputs it speaks of.
+            inequalities: one or more g_i(x, y), written with operations that NumPy and JAX arrays share. x
+                has the columns by name in raw units (a category as the index of its level), y the target in raw
+                units, or for classification the class probabilities (…, n, C).
+            negative: False: allowed where all g_i ≤ 0. True: forbidden where all g_i ≤ 0 (paper eq. 6).
+            name: what people call it.
+            source: who says so.
+            reason: why.
+            tolerance: the share of violation that is accepted, in [0, 1).
+        """
+        functions = (inequalities,) if callable(inequalities) else tuple(inequalities)
+        if not functions or not all(callable(function) for function in functions):
+            raise RuleError(
+                "`inequalities` takes one or more functions g(x, y); the rule is about where they are <= 0."
+            )
+        output = Functions(functions, negative)
+        return cls(region, output, Always(), name, source, reason, tolerance)
+
+    @property
+    def effective_tolerance(self) -> float:
+        """The tolerance given, else 0.01, or 0.05 for a probabilistic rule."""
+        if self.tolerance is not None:
+            return self.tolerance
+        return PROBABILISTIC_TOLERANCE if self.output.is_probabilistic else TOLERANCE
+
+    def locate(self, coded: Array, schema: Schema) -> Located:
+        """What the rule asks of the output at these coded points; y in raw units."""
+        return self.output.locate(coded, schema)
+
+    def text(self, schema: Schema) -> str:
+        """Canonical text, `if … then …` or `always …`; for functions from Python a description."""
+        target_name = "y" if schema.target is None else schema.target.name
+        output = self.output.text(target_name, schema.names)
+        if isinstance(self.output, Functions):
+            return f"within {self.region!r}: {output}"
+        if isinstance(self.condition, Always):
+            return f"always {output}"
+        return f"if {text(self.condition, target_name, schema.names)} then {output}"
+
+
+def _tolerance(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise RuleError(f"A tolerance is a number from 0 up to, but not including, 1; got {value!r}.")
+    if not 0 <= value < 1:
+        raise RuleError(
+            f"The tolerance {value:g} is outside [0, 1): it is the share of violation that is accepted, "
+            "such as 0.01 for one in a hundred."
+        )
+    return float(value)
