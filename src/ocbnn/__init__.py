@@ -1,5 +1,78 @@
-"""ocbnn: neural networks that obey what experts know."""
+"""ocbnn: neural networks that obey what experts know, and stay honest about what they do not know.
+
+The rooms, in the order data go through them; each imports only from those before it (docs/architecture.md):
+
+- `errors`: one family, `OCBNNError`.
+- `schema`: the table: columns, kinds, ranges; raw ↔ coded ↔ model units.
+- `expressions`: arithmetic and conditions over columns, as frozen trees.
+- `regions`: WHERE a rule applies, and points drawn there.
+- `rules`: WHAT the expert says: the language, constraints, files of rules.
+- `violation`: does an output obey, and by what margin.
+- `linting`: what is wrong with a set of rules before anything is fitted.
+- `networks`, `likelihoods`, `priors`: Φ_w, p(y | Φ_w), and HOW belief enters.
+- `model`: all of it as one log-density of a flat vector w.
+- `datasets`: the tables that come with the package.
+- `cli`: the `ocbnn` command.
+
+The public names below load what they need when first used: `import ocbnn` itself loads neither pandas nor JAX.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ocbnn._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from ocbnn.errors import ModelError, OCBNNError, RegionError, RuleError, SchemaError
+    from ocbnn.linting import lint
+    from ocbnn.model import Model
+    from ocbnn.networks import MLP
+    from ocbnn.rules.constraint import Constraint
+    from ocbnn.rules.files import load_rules
+    from ocbnn.rules.parse import parse_rule
+    from ocbnn.schema import Schema
+
+__all__ = [
+    "MLP",
+    "Constraint",
+    "Model",
+    "ModelError",
+    "OCBNNError",
+    "RegionError",
+    "RuleError",
+    "Schema",
+    "SchemaError",
+    "__version__",
+    "lint",
+    "load_rules",
+    "parse_rule",
+]
+
+_HOMES = {
+    "Constraint": "ocbnn.rules.constraint",
+    "MLP": "ocbnn.networks",
+    "Model": "ocbnn.model",
+    "ModelError": "ocbnn.errors",
+    "OCBNNError": "ocbnn.errors",
+    "RegionError": "ocbnn.errors",
+    "RuleError": "ocbnn.errors",
+    "Schema": "ocbnn.schema",
+    "SchemaError": "ocbnn.errors",
+    "lint": "ocbnn.linting",
+    "load_rules": "ocbnn.rules.files",
+    "parse_rule": "ocbnn.rules.parse",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ocbnn' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

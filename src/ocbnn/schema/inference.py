@@ -191,7 +191,7 @@ def _with_offset(column: Column, values: np.ndarray, index: pd.Index, offset: An
         if (present < 0).any():
             raise SchemaError(
                 f"Column {column.name!r} is negative in {reading.first_row(index, values < 0)}; a log needs "
-                f"values from 0 up. Declare an offset above {-present.min():g}, or the transform 'standardize'."
+                f"values from 0 up. Declare an offset above {-present.min():g}, or transform 'standardize'."
             )
         positive = present[present > 0]
         offset = observed_range(positive)[0] / 2 if len(positive) else 1.0
