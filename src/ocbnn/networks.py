@@ -1,0 +1,203 @@
+"""Networks Φ_w: pure functions of a flat weight vector w and inputs in model units.
+
+The flat vector is what engines move, store and compare; a network only knows how to take it apart.
+
+    network = MLP(inputs=2, hidden=(10,), outputs=1, activation="rbf")
+    w = network.initial(key)
+    network.apply(w, x)          # (n, 1)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ocbnn.errors import ModelError
+
+Key = int | Array
+AnyArray = Array | np.ndarray
+
+
+def as_key(key: Key) -> Array:
+    """A JAX key from a seed, or the key itself."""
+    return jax.random.key(key) if isinstance(key, int | np.integer) else key
+
+
+@runtime_checkable
+class Network(Protocol):
+    """Anything that maps a flat vector and inputs to outputs.
+
+    `bounded` says whether the last hidden layer is bounded whatever its input: only then can a term that is
+    unbounded at the edge of the simplex be used (see `terms.Dirichlet`).
+    """
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def outputs(self) -> int: ...
+    @property
+    def bounded(self) -> bool: ...
+    def apply(self, w: Float[Array, " size"], x: Float[AnyArray, "n d"]) -> Float[Array, "n outputs"]: ...
+    def initial(self, key: Key) -> Float[Array, " size"]: ...
+    def fan_in(self) -> Float[np.ndarray, " size"]: ...
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A nonlinearity and whether its values are bounded."""
+
+    function: Callable[[Array], Array]
+    bounded: bool
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "rbf": Activation(lambda z: jnp.exp(-(z * z)), bounded=True),
+    "tanh": Activation(jnp.tanh, bounded=True),
+    "relu": Activation(jax.nn.relu, bounded=False),
+    "gelu": Activation(jax.nn.gelu, bounded=False),
+}
+
+
+@dataclass(frozen=True)
+class MLP:
+    """Dense layers of any depth and width; `hidden=()` is a linear model.
+
+    Layout of w, layer by layer: the weights (inputs × outputs, row by row), then the biases.
+    """
+
+    inputs: int
+    hidden: tuple[int, ...] = (10,)
+    outputs: int = 1
+    activation: str = "rbf"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        if self.activation not in ACTIVATIONS:
+            raise ModelError(
+                f"There is no activation {self.activation!r}; choose one of {', '.join(ACTIVATIONS)}, "
+                "or bring your own network with FunctionNetwork.wrap."
+            )
+        if min(self.widths) < 1:
+            raise ModelError(f"Every layer needs at least one unit, but the widths given are {self.widths}.")
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Units per layer, inputs and outputs included."""
+        return (self.inputs, *self.hidden, self.outputs)
+
+    @property
+    def size(self) -> int:
+        return sum((before + 1) * after for before, after in self._layers)
+
+    @property
+    def bounded(self) -> bool:
+        return bool(self.hidden) and ACTIVATIONS[self.activation].bounded
+
+    @property
+    def _layers(self) -> list[tuple[int, int]]:
+        return list(zip(self.widths[:-1], self.widths[1:], strict=True))
+
+    def unravel(self, w: Float[Array, " size"]) -> list[tuple[Array, Array]]:
+        """The (weights, biases) of each layer."""
+        sizes = [size for before, after in self._layers for size in (before * after, after)]
+        pieces = jax.lax.split(jnp.asarray(w), sizes)
+        return [
+            (weights.reshape(before, after), biases)
+            for (before, after), weights, biases in zip(self._layers, pieces[::2], pieces[1::2], strict=True)
+        ]
+
+    def apply(self, w: Float[Array, " size"], x: Float[AnyArray, "n d"]) -> Float[Array, "n outputs"]:
+        nonlinearity = ACTIVATIONS[self.activation].function
+        *hidden, (weights, biases) = self.unravel(w)
+        values = jnp.asarray(x, weights.dtype)
+        for hidden_weights, hidden_biases in hidden:
+            values = nonlinearity(_dense(values, hidden_weights, hidden_biases))
+        return _dense(values, weights, biases)
+
+    def initial(self, key: Key) -> Float[Array, " size"]:
+        """A starting point: weights N(0, 1/fan-in), so that no layer starts saturated."""
+        return jax.random.normal(as_key(key), (self.size,)) / jnp.sqrt(jnp.asarray(self.fan_in()))
+
+    def fan_in(self) -> Float[np.ndarray, " size"]:
+        """For each weight the number of units that feed into its unit; 1 for biases."""
+        return np.concatenate(
+            [np.repeat([float(before), 1.0], [before * after, after]) for before, after in self._layers]
+        )
+
+
+def _dense(values: Array, weights: Array, biases: Array) -> Array:
+    # A product with one row is an outer product: elementwise code fuses, a matrix product does not.
+    product = values * weights if weights.shape[0] == 1 else values @ weights
+    return product + biases
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionNetwork:
+    """A user's own function of (parameters, x), any pytree of parameters, as a network over a flat vector."""
+
+    function: Callable[[Any, Array], Array]
+    structure: Any
+    shapes: tuple[tuple[int, ...], ...]
+    example: Float[np.ndarray, " size"]
+    outputs: int = 1
+    bounded: bool = False
+
+    @classmethod
+    def wrap(
+        cls,
+        function: Callable[[Any, Array], Array],
+        example_params: Any,
+        outputs: int = 1,
+        *,
+        bounded: bool = False,
+    ) -> FunctionNetwork:
+        """Wrap `function(params, x) -> (n, outputs)` or `(n,)`.
+
+        Args:
+            function: traceable by JAX.
+            example_params: parameters as the function takes them: structure, shapes, and the starting point.
+            outputs: columns of what it returns.
+            bounded: True if outputs are bounded functions of x for any given parameters.
+        """
+        leaves, structure = jax.tree.flatten(example_params)
+        if not leaves:
+            raise ModelError("The example parameters hold no array, so there is nothing to infer.")
+        arrays = [np.asarray(leaf, dtype=np.float64) for leaf in leaves]
+        example = np.concatenate([array.ravel() for array in arrays])
+        return cls(function, structure, tuple(a.shape for a in arrays), example, outputs, bounded)
+
+    @property
+    def size(self) -> int:
+        return self.example.size
+
+    def unravel(self, w: Float[Array, " size"]) -> Any:
+        """The parameters as the function takes them."""
+        pieces = jax.lax.split(jnp.asarray(w), [math.prod(shape) for shape in self.shapes])
+        leaves = [piece.reshape(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
+        return jax.tree.unflatten(self.structure, leaves)
+
+    def ravel(self, params: Any) -> Float[Array, " size"]:
+        """The flat vector of parameters given as the function takes them."""
+        return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(params)])
+
+    def apply(self, w: Float[Array, " size"], x: Float[AnyArray, "n d"]) -> Float[Array, "n outputs"]:
+        w = jnp.asarray(w)
+        values = self.function(self.unravel(w), jnp.asarray(x, w.dtype))
+        return jnp.reshape(values, (np.shape(x)[0], self.outputs))
+
+    def initial(self, key: Key) -> Float[Array, " size"]:
+        """A starting point near the example parameters: they plus N(0, 0.1²)."""
+        return jnp.asarray(self.example) + 0.1 * jax.random.normal(as_key(key), (self.size,))
+
+    def fan_in(self) -> Float[np.ndarray, " size"]:
+        """For matrices the size of their first axis; 1 for everything else."""
+        return np.concatenate(
+            [np.full(math.prod(s), float(s[0]) if len(s) == 2 else 1.0) for s in self.shapes]
+        )
