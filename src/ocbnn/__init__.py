@@ -14,7 +14,7 @@ The rooms, in the order data go through them; each imports only from those befor
 - `datasets`: the tables that come with the package.
 - `cli`: the `ocbnn` command.
 
-The public names below load what they need when first used: `import ocbnn` itself loads neither pandas nor JAX.
+The public names load what they need when first used: `import ocbnn` itself loads neither pandas nor JAX.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ What a command needs is imported inside it, so that `ocbnn --help` answers at on
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -142,7 +143,7 @@ def read_table(path: Path) -> pd.DataFrame:
             return pd.read_parquet(path)
     except ImportError:
         raise InputError(f"Reading {path} needs pyarrow: pip install pyarrow. Or save it as CSV.") from None
-    except (OSError, EOFError, ValueError) as error:  # pandas' and pyarrow's own errors are ValueErrors
+    except (OSError, EOFError, ValueError, zlib.error) as error:  # pandas' and pyarrow's are ValueErrors
         raise InputError(f"{path} cannot be read: {str(error).strip().rstrip('.')}.") from error
     raise InputError(f"{path} is not a table this command reads; give a .csv, .csv.gz or .parquet file.")
 

@@ -1,7 +1,7 @@
 """An invented clinic: 400 patients, whether they were given fluids or vasopressors, and six rules about that.
 
-Made for showing the library. The numbers have plausible sizes and dependencies, and nothing more: no patient is
-behind them, and the rules are no medical advice.
+Made for showing the library. The numbers have plausible sizes and dependencies, and nothing more: no patient
+is behind them, and the rules are no medical advice.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def rules_path() -> AbstractContextManager[Path]:
 def table(rows: int = ROWS, seed: int = SEED) -> pd.DataFrame:
     """The patients: the same ones for the same seed.
 
-    Two hidden states, of the kidney and of the circulation, move the measurements together; the worse they are,
-    the likelier the action.
+    Two hidden states, of the kidney and of the circulation, move the measurements together; the worse they
+    are, the likelier the action.
     """
     generator = np.random.default_rng(seed)
     kidney, circulation = generator.normal(size=(2, rows))

@@ -4,7 +4,7 @@
 
 - `columns.py`: `Column` and `Target`, frozen, each with its own maps between units.
 - `reading.py`: a pandas Series of any dtype as numbers or labels, with errors that name column and row.
-- `inference.py`: a Series and what the user declared about it, as a `Column` or a `Target`.
+- `infer.py`: a Series and what the user declared about it, as a `Column` or a `Target`.
 - `table.py`: `Schema`, all columns together.
 """
 

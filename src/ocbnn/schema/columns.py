@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self, get_args
 
@@ -90,7 +90,7 @@ class Column:
             expected = "is binary: 0 or 1, False or True"
         elif self.kind == "integer":
             wrong = present & ((values != np.round(values)) | (np.abs(values) > LARGEST_INTEGER))
-            expected = "holds integers of at most 2^53 in size"
+            expected = "holds integers (of at most 2^53 in size)"
         else:
             return
         if wrong.any():
@@ -159,7 +159,7 @@ class Column:
         return _to_json(self)
 
     @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> Self:
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
         """The column `to_json` was called on."""
         return _from_json(cls, stored)
 
@@ -222,7 +222,7 @@ class Target:
         return _to_json(self)
 
     @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> Self:
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
         """The target `to_json` was called on."""
         return _from_json(cls, stored)
 
@@ -234,18 +234,16 @@ def labels_array(labels: Sequence[Label]) -> np.ndarray:
 
 def labels_series(labels: Sequence[Label], codes: np.ndarray, name: str) -> pd.Series:
     """The label of each code, in the dtype pandas gives such labels."""
-    return (
-        pd.Series([labels[code] for code in codes], name=name)
-        if len(codes)
-        else pd.Series(labels_array(labels)[:0], name=name)
-    )
+    if not len(codes):
+        return pd.Series(labels_array(labels)[:0], name=name)
+    return pd.Series([labels[code] for code in codes], name=name)
 
 
 def require_choice(given: object, choices: Sequence[str], what: str) -> None:
     """Refuse anything but one of the choices."""
     if given not in choices:
         raise SchemaError(
-            f"{given!r} is not {what}: use one of {listed(choices)}.{did_you_mean(given, choices)}"
+            f"{given!r} cannot be {what}: use one of {listed(choices)}.{did_you_mean(given, choices)}"
         )
 
 
@@ -298,7 +296,7 @@ def _pair(given: Any, what: str) -> tuple[float, float]:
             f"{given!r} cannot be {what}: give two numbers, (low, high); None for no bound."
         ) from None
     if not low <= high:
-        raise SchemaError(f"{given!r} cannot be {what}: the low end is not below the high end.")
+        raise SchemaError(f"{given!r} cannot be {what}: the low end must not exceed the high end.")
     return low, high
 
 
@@ -310,8 +308,10 @@ def _to_json(record: Column | Target) -> dict[str, Any]:
     return stored
 
 
-def _from_json(cls: type[Any], stored: dict[str, Any]) -> Any:
+def _from_json(cls: type[Any], stored: Mapping[str, Any]) -> Any:
     known = [field.name for field in fields(cls)]
+    if not isinstance(stored, Mapping):
+        raise SchemaError(f"A stored {cls.__name__.lower()} is a mapping of its fields, not {stored!r}.")
     for name in stored:
         if name not in known:
             raise SchemaError(
@@ -319,5 +319,7 @@ def _from_json(cls: type[Any], stored: dict[str, Any]) -> Any:
             )
     try:
         return cls(**stored)
-    except TypeError as error:
-        raise SchemaError(f"A stored {cls.__name__.lower()} is incomplete: {error}.") from None
+    except SchemaError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise SchemaError(f"A stored {cls.__name__.lower()} is incomplete or damaged: {error}.") from None

@@ -7,7 +7,7 @@ import decimal
 import difflib
 import math
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +17,16 @@ from ocbnn.errors import SchemaError
 
 Label = str | int | float | bool
 Family = Literal["bool", "number", "text", "category"]
+
+UNIFORM_FAMILIES: Mapping[str, Family] = {
+    "string": "text",
+    "boolean": "bool",
+    "integer": "number",
+    "floating": "number",
+    "mixed-integer-float": "number",
+    "decimal": "number",
+}
+"""What pandas' quick look at a series of objects settles; all else is looked at value by value."""
 
 DATE_REMEDY = (
     "Dates and durations are not numbers of a known unit: turn them into one first, for example "
@@ -85,6 +95,9 @@ def family(series: pd.Series, name: str) -> Family:
 
 def _family_of_objects(series: pd.Series, name: str) -> Family:
     """The family of a series whose dtype says nothing, from its values."""
+    uniform = UNIFORM_FAMILIES.get(pd.api.types.infer_dtype(series, skipna=True))
+    if uniform is not None:
+        return uniform
     present = np.flatnonzero(~missing(series))
     if not len(present):
         return "text"

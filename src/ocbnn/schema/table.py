@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ocbnn.errors import SchemaError
-from ocbnn.schema import inference
+from ocbnn.schema import infer
 from ocbnn.schema.columns import Column, Target, Task
 from ocbnn.schema.reading import did_you_mean, listed
 
@@ -68,10 +68,8 @@ class Schema:
         if task is not None and outcome is None:
             raise SchemaError(f"The task {task!r} needs a target: Schema.infer(frame, target=…).")
         return cls(
-            tuple(
-                inference.infer_column(frame[column], column, declared.get(column, {})) for column in inputs
-            ),
-            None if outcome is None else inference.infer_target(outcome, name, task, declared.get(name, {})),
+            tuple(infer.infer_column(frame[column], column, declared.get(column, {})) for column in inputs),
+            None if outcome is None else infer.infer_target(outcome, name, task, declared.get(name, {})),
         )
 
     @property
@@ -153,10 +151,11 @@ class Schema:
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
         """The schema `to_json` was called on."""
-        try:
-            columns, target = stored["columns"], stored["target"]
-        except (KeyError, TypeError):
-            raise SchemaError("A stored schema has the fields 'columns' and 'target'.") from None
+        if not isinstance(stored, Mapping) or set(stored) != {"columns", "target"}:
+            raise SchemaError("A stored schema is a mapping with the two fields 'columns' and 'target'.")
+        columns, target = stored["columns"], stored["target"]
+        if not isinstance(columns, Sequence):
+            raise SchemaError(f"The columns of a stored schema are a list, not {columns!r}.")
         return cls(
             tuple(Column.from_json(column) for column in columns),
             None if target is None else Target.from_json(target),

@@ -52,6 +52,11 @@ def infer_column(series: pd.Series, name: str, declared: Mapping[str, Any]) -> C
         missing=count,
     )
     column.require_kind(values, series.index)
+    if kind == "binary" and options.get("bounds") is not None and column.bounds != (0, 1):
+        raise SchemaError(
+            f"Column {name!r} is binary, so its values are 0 and 1, not between {column.bounds[0]:g} and "
+            f"{column.bounds[1]:g}. Leave out the bounds, or declare the kind 'integer' or 'continuous'."
+        )
     _require_bounds(column, values, series.index)
     if options.get("offset") is not None and column.transform != "log":
         raise SchemaError(f"Column {name!r} has an offset, which only the transform 'log' uses.")
@@ -154,8 +159,6 @@ def _declared_kind(options: Mapping[str, Any], name: str) -> Kind | None:
         return "category" if options.get("levels") is not None else None
     require_choice(kind, get_args(Kind), f"the kind of column {name!r}")
     declared: Kind = kind
-    if declared == "binary" and options.get("bounds") is not None:
-        raise SchemaError(f"Column {name!r} is binary, so its values are 0 and 1; leave out the bounds.")
     return declared
 
 
@@ -199,7 +202,7 @@ def _with_offset(column: Column, values: np.ndarray, index: pd.Index, offset: An
     elif isinstance(offset, bool) or not isinstance(offset, int | float) or not math.isfinite(offset):
         raise SchemaError(f"The offset of column {column.name!r} is a finite number, not {offset!r}.")
     shifted = replace(column, offset=float(offset))
-    shifted.transformed(present)
+    shifted.transformed(values)
     lowest = 0.0 if present.min() >= 0 and offset > 0 else float(np.nextafter(-offset, math.inf))
     low, high = column.bounds
     if -math.inf < low <= -offset:
