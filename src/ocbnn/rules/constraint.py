@@ -67,8 +67,8 @@ class Constraint:
         Args:
             region: the inputs it speaks of.
             inequalities: one or more g_i(x, y), written with operations that NumPy and JAX arrays share. x
-                has the columns by name in raw units (a category as the index of its level), y the target in raw
-                units, or for classification the class probabilities (…, n, C).
+                has the columns by name in raw units (a category as the index of its level), y the target in
+                raw units, or for classification the class probabilities (…, n, C).
             negative: False: allowed where all g_i ≤ 0. True: forbidden where all g_i ≤ 0 (paper eq. 6).
             name: what people call it.
             source: who says so.

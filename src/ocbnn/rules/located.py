@@ -69,8 +69,8 @@ class LocatedFunctions(NamedTuple):
     """The columns that functions g(x, y) from Python take; they take y in raw units, `scale`·y + `center`."""
 
     columns: dict[str, Array]  # (n,) each, coded: a category is the index of its level
-    center: Array  # (n,)
-    scale: Array  # (n,)
+    center: Array  # (n,), for classification (n, 1)
+    scale: Array  # (n,), for classification (n, 1)
 
 
 Located = (

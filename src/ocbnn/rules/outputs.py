@@ -192,8 +192,9 @@ class Functions:
     is_probabilistic: ClassVar[bool] = False
 
     def locate(self, coded: Array, schema: Schema) -> LocatedFunctions:
-        points = len(coded)
-        return LocatedFunctions(schema.values(coded), np.zeros(points), np.ones(points))
+        # For classification y has one more axis, the class; nothing is standardised there.
+        shape = (len(coded),) if _target(schema).task == "regression" else (len(coded), 1)
+        return LocatedFunctions(schema.values(coded), np.zeros(shape), np.ones(shape))
 
     def text(self, target_name: str = "y", names: Collection[str] = ()) -> str:
         """What a report shows; it cannot be parsed."""

@@ -1,0 +1,68 @@
+"""From a sentence to a constraint. Nothing in it is ever evaluated as code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ocbnn.errors import OCBNNError, RuleError
+from ocbnn.expressions import Always, Condition
+from ocbnn.regions import region_of
+from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.forms import read_output
+from ocbnn.rules.reading import branches, read_condition
+from ocbnn.rules.syntax import Sentence, parse
+
+if TYPE_CHECKING:
+    from ocbnn.regions import Region
+    from ocbnn.rules.reading import Branch
+    from ocbnn.schema import Schema
+
+
+def parse_rule(
+    text: str,
+    schema: Schema,
+    *,
+    name: str | None = None,
+    source: str | None = None,
+    reason: str | None = None,
+    tolerance: float | None = None,
+    line: int | None = None,
+) -> Constraint:
+    """The constraint that a rule means.
+
+    Args:
+        text: the rule, such as `if creatinine > 2 and BUN > 40 then action = 1`; `docs/rules.md` has the language.
+        schema: what columns and target there are.
+        name: what people call the rule.
+        source: who says so, such as "KDIGO 2012, section 3".
+        reason: why.
+        tolerance: the share of violation that is accepted, in [0, 1); 0.01 unless said (0.05: probabilistic).
+        line: the line of the file the rule came from, for errors.
+
+    Raises:
+        RuleError: a rule that cannot be understood, with a caret under the place.
+    """
+    if not isinstance(text, str):
+        raise RuleError(f"A rule is text, not {type(text).__name__}.", line=line)
+    if schema.target is None:
+        raise RuleError(
+            "The schema has no target for a rule to speak of. Infer it with `Schema.infer(frame, target=…)`.",
+            line=line,
+        )
+    sentence = Sentence(text, schema, line)
+    tree = parse(sentence)
+    *conditions, stated = branches(tree)
+    condition: Condition = read_condition(sentence, conditions[0]) if conditions else Always()
+    output = read_output(sentence, stated, schema.target)
+    region = _region(sentence, conditions[0], condition) if conditions else region_of(condition, schema)
+    try:
+        return Constraint(region, output, condition, name, source, reason, tolerance)
+    except RuleError as error:
+        raise RuleError(error.message, line=line) from None
+
+
+def _region(sentence: Sentence, tree: Branch, condition: Condition) -> Region:
+    try:
+        return region_of(condition, sentence.schema)
+    except OCBNNError as error:
+        raise sentence.error(error.message if isinstance(error, RuleError) else str(error), tree) from None
