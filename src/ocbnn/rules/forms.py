@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ocbnn.expressions import (
     And,
-    Arithmetic,
     Comparison,
     Condition,
     Expression,
@@ -18,7 +17,6 @@ from ocbnn.expressions import (
     Probability,
     affine_in_output,
     constant,
-    label_text,
     minus,
     name_text,
     negative,
@@ -27,55 +25,33 @@ from ocbnn.expressions import (
     quantities,
     text,
 )
+from ocbnn.rules.amounts import normalised, read_suffixes, require_probability
+from ocbnn.rules.distributions import read_distribution
 from ocbnn.rules.intervals import pairs_of
-from ocbnn.rules.outputs import (
-    ClassProbabilities,
-    Classes,
-    Intervals,
-    Normals,
-    ProbabilityTarget,
-    RuleOutput,
-    Values,
-)
-from ocbnn.rules.reading import (
-    Role,
-    branches,
-    name_of,
-    parts_of,
-    read_classes,
-    read_constant,
-    read_expression,
-    read_label,
-)
+from ocbnn.rules.labels import read_classes
+from ocbnn.rules.outputs import Classes, Intervals, ProbabilityTarget, RuleOutput, Values
+from ocbnn.rules.reading import Role, read_expression
 from ocbnn.rules.syntax import Sentence
+from ocbnn.rules.trees import alternatives_of, branches, parts_of, target_name
 
 if TYPE_CHECKING:
-    from ocbnn.rules.reading import Branch
-    from ocbnn.schema import Label, Target
+    from ocbnn.rules.trees import Branch
+    from ocbnn.schema import Target
 
 MOST_COMPARISONS = 64
 """In one output: what is allowed is worked out at every point, over all of them at once."""
-
-SUM_TOLERANCE = 1e-6
 
 
 def read_output(sentence: Sentence, tree: Branch, target: Target) -> RuleOutput:
     """What stands after `then` or `always`."""
     kinds = {str(branch.data) for branch in tree.iter_subtrees()}
     if "component" in kinds:
-        return _distribution(sentence, tree, target)
+        return read_distribution(sentence, tree, target)
     if "probability" in kinds:
         return _numeric(sentence, tree, "probability")
     if target.task == "classification":
         return Classes(read_classes(sentence, tree))
     return _numeric(sentence, tree, "output")
-
-
-def _alternatives(tree: Branch) -> list[Branch]:
-    """What `or` joins, at the top; nested disjunctions are taken apart."""
-    if tree.data != "disjunction":
-        return [tree]
-    return [item for branch in branches(tree) for item in _alternatives(branch)]
 
 
 # Values and intervals ---------------------------------------------------------------------------------------
@@ -92,7 +68,7 @@ class _Equation(NamedTuple):
 
 
 def _numeric(sentence: Sentence, tree: Branch, role: Role) -> RuleOutput:
-    alternatives = _alternatives(tree)
+    alternatives = alternatives_of(tree)
     if all(_is_equation(item) for item in alternatives):
         equations = [equation for item in alternatives for equation in _equations(sentence, item, role)]
         if role == "output":
@@ -127,7 +103,7 @@ def _equations(sentence: Sentence, tree: Branch, role: Role) -> list[_Equation]:
         terms, _, suffixes = parts_of(tree)
         if len(terms) != 2:
             raise sentence.error("Write one `=` at a time: `y = 2`.", tree)
-        margin, weight = _suffixes(sentence, suffixes, role)
+        margin, weight = read_suffixes(sentence, suffixes, role)
         sides = [(terms[0], terms[1])]
     return [
         _Equation(*_solved(sentence, left, right, role, tree), margin, weight, tree) for left, right in sides
@@ -155,8 +131,8 @@ def _solved(
 def _affine(
     sentence: Sentence, left: Expression, right: Expression, tree: Branch
 ) -> tuple[Expression, Expression]:
-    """left − right = slope·quantity + intercept, with a slope that is not zero everywhere."""
-    name = _target_name(sentence)
+    """Left − right = slope·quantity + intercept, with a slope that is not zero everywhere."""
+    name = target_name(sentence)
     found = quantities(left) | quantities(right)
     if len(found) > 1:
         raise sentence.error("One rule bounds one probability. Write a rule for each.", tree)
@@ -176,31 +152,6 @@ def _affine(
     return form
 
 
-def _suffixes(sentence: Sentence, suffixes: list[Branch], role: Role) -> tuple[float | None, float | None]:
-    found: dict[str, float] = {}
-    for suffix in suffixes:
-        kind = str(suffix.data)
-        if kind in found:
-            raise sentence.error(f"A value has one {kind if kind == 'weight' else '`within`'}.", suffix)
-        if kind == "within":
-            value = read_constant(sentence, branches(suffix)[0], role, "What follows `within`")
-            if value <= 0:
-                raise sentence.error("What follows `within` has to be above 0.", suffix)
-        else:
-            value = _weight(sentence, suffix)
-        found[kind] = value
-    return found.get("within"), found.get("weight")
-
-
-def _weight(sentence: Sentence, suffix: Branch) -> float:
-    if len(branches(suffix)) != 1:
-        raise sentence.error("A weight is one number in parentheses: `y = 2 (0.7) or y = 3 (0.3)`.", suffix)
-    weight = read_constant(sentence, branches(suffix)[0], "probability", "A weight")
-    if weight <= 0:
-        raise sentence.error("A weight has to be above 0; leave out what cannot be.", suffix)
-    return weight
-
-
 def _values(sentence: Sentence, equations: list[_Equation]) -> Values:
     margins = {equation.margin for equation in equations} - {None}
     if len(margins) > 1:
@@ -211,35 +162,17 @@ def _values(sentence: Sentence, equations: list[_Equation]) -> Values:
         raise sentence.error(
             f"More than {MOST_COMPARISONS} values are too many for one rule.", equations[0].tree
         )
-    weights = _normalised(sentence, [(equation.weight, equation.tree) for equation in equations])
+    weights = normalised(sentence, [(equation.weight, equation.tree) for equation in equations])
     values = tuple((equation.value, weight) for equation, weight in zip(equations, weights, strict=True))
     return Values(values, next(iter(margins), None))
-
-
-def _normalised(sentence: Sentence, weighted: list[tuple[float | None, Branch]]) -> list[float]:
-    weights = [weight for weight, _ in weighted if weight is not None]
-    missing = [tree for weight, tree in weighted if weight is None]
-    if missing and weights:
-        raise sentence.error("Either every value has a weight, or none has.", missing[0])
-    if missing or len(set(weights)) == 1:
-        return [1.0 / len(weighted)] * len(weighted)
-    total = math.fsum(weights)
-    # Weights that already sum to one are kept to the last digit, so that printing and parsing changes nothing.
-    return weights if abs(total - 1) < 1e-9 else [weight / total for weight in weights]
 
 
 def _probability_target(sentence: Sentence, equation: _Equation) -> ProbabilityTarget:
     if equation.weight is not None:
         raise sentence.error("A probability has no weight.", equation.tree)
-    _require_probability(sentence, equation.value, equation.tree)
+    require_probability(sentence, equation.value, equation.tree)
     assert isinstance(equation.quantity, Probability)
     return ProbabilityTarget(equation.quantity.classes, equation.value)
-
-
-def _require_probability(sentence: Sentence, value: Expression, tree: Branch) -> None:
-    number = constant(value)
-    if number is not None and not 0 <= number <= 1:
-        raise sentence.error(f"{number:g} is not a probability: probabilities are within [0, 1].", tree)
 
 
 def _formula(sentence: Sentence, tree: Branch, role: Role, negated: bool) -> Condition:
@@ -278,10 +211,10 @@ def _bounds(sentence: Sentence, tree: Branch, role: Role) -> Comparison:
         what = "`within` is for values" if suffixes[0].data == "within" else "Weights are for values"
         raise sentence.error(f"{what}, such as `y = 2`; this is a bound.", suffixes[0])
     formula = Comparison(tuple(read_expression(sentence, term, role) for term in terms), tuple(operators))
-    for term, (left, _, right) in zip(terms, formula.pairs(), strict=True):
+    for term, (left, _, right) in zip(terms[:-1], formula.pairs(), strict=True):
         slope, intercept = _affine(sentence, left, right, term)
         if role == "probability":
-            _require_probability(sentence, over(negative(intercept), slope), term)
+            require_probability(sentence, over(negative(intercept), slope), term)
     return formula
 
 
@@ -303,7 +236,7 @@ def _near_value(sentence: Sentence, tree: Branch, role: Role, negated: bool) -> 
             tree,
         )
     if role == "probability":
-        _require_probability(sentence, equation.value, tree)
+        require_probability(sentence, equation.value, tree)
     margin = Number(equation.margin)
     ends = minus(equation.value, margin), plus(equation.value, margin)
     inside = Comparison((ends[0], equation.quantity, ends[1]), ("<=", "<="))
@@ -311,174 +244,9 @@ def _near_value(sentence: Sentence, tree: Branch, role: Role, negated: bool) -> 
 
 
 def _vacuous(sentence: Sentence, tree: Branch) -> Exception:
-    name = name_text(_target_name(sentence))
+    name = name_text(target_name(sentence))
     return sentence.error(
         "A number that varies continuously never meets a single value exactly, so forbidding one says nothing. "
         f"Say how far to stay away: `not {name} = 2 within 0.5`.",
         tree,
     )
-
-
-def _target_name(sentence: Sentence) -> str:
-    return "y" if sentence.schema.target is None else sentence.schema.target.name
-
-
-# Distributions ----------------------------------------------------------------------------------------------
-
-
-def _distribution(sentence: Sentence, tree: Branch, target: Target) -> RuleOutput:
-    components = [
-        _component(sentence, item, first=place == 0) for place, item in enumerate(_alternatives(tree))
-    ]
-    kinds = [str(component.children[0]).capitalize() for component in components]
-    for kind, component in zip(kinds, components, strict=True):
-        _require_fitting(sentence, kind, component, target)
-    if kinds[0] == "Normal":
-        return _normals(sentence, components)
-    if len(components) > 1:
-        raise sentence.error(f"`{kinds[0]}(…)` stands alone; only normals are mixed by `or`.", components[1])
-    suffix = [b for b in branches(components[0]) if b.data in ("within", "weight")]
-    if suffix:
-        raise sentence.error(f"Nothing follows `{kinds[0]}(…)`.", suffix[0])
-    arguments = branches(components[0])
-    if kinds[0] == "Bernoulli":
-        return _bernoulli(sentence, components[0], arguments, target)
-    return _categorical(sentence, components[0], arguments, target)
-
-
-def _component(sentence: Sentence, tree: Branch, first: bool) -> Branch:
-    if tree.data == "component" and not first:
-        return tree
-    if tree.data == "component":
-        raise sentence.error(
-            f"Say what is distributed like this: `{name_text(_target_name(sentence))} ~ …`.", tree
-        )
-    if tree.data != "distribution":
-        raise sentence.error(
-            "A distribution stands alone after `then`; only `or` between normals joins several.", tree
-        )
-    subject, component = branches(tree)
-    if subject.data != "name" or not sentence.schema.is_target(name_of(subject)):
-        raise sentence.error(
-            f"A rule says how {name_text(_target_name(sentence))} is distributed, not {sentence.slice(subject)}.",
-            subject,
-        )
-    return component
-
-
-def _require_fitting(sentence: Sentence, kind: str, tree: Branch, target: Target) -> None:
-    name = name_text(target.name)
-    if kind == "Normal" and target.task == "classification":
-        raise sentence.error(
-            f"`Normal` is for numbers, but {name} has classes. Use `{name} ~ Bernoulli(p)` or `Categorical(…)`.",
-            tree,
-        )
-    if kind != "Normal" and target.task == "regression":
-        raise sentence.error(
-            f"`{kind}` is for classes, but {name} is a number. Use `{name} ~ Normal(mean, sd)`.", tree
-        )
-
-
-def _plain_arguments(
-    sentence: Sentence, tree: Branch, arguments: list[Branch], shape: str, role: Role
-) -> list[Expression]:
-    count = shape.count(",") + 1
-    if len(arguments) != count or any(len(branches(argument)) != 1 for argument in arguments):
-        raise sentence.error(f"Write `{shape}`.", tree)
-    return [read_expression(sentence, branches(argument)[0], role) for argument in arguments]
-
-
-def _no_target(sentence: Sentence, values: list[Expression], tree: Branch) -> None:
-    if any(quantities(value) for value in values):
-        raise sentence.error("The distribution of the target cannot depend on the target itself.", tree)
-
-
-def _normals(sentence: Sentence, components: list[Branch]) -> Normals:
-    weighted: list[tuple[float | None, Branch]] = []
-    pairs: list[tuple[Expression, Expression]] = []
-    for tree in components:
-        if str(tree.children[0]).capitalize() != "Normal":
-            raise sentence.error("Only normals are mixed by `or`.", tree)
-        arguments = [branch for branch in branches(tree) if branch.data == "argument"]
-        suffixes = [branch for branch in branches(tree) if branch.data != "argument"]
-        mean, sd = _plain_arguments(sentence, tree, arguments, "Normal(mean, sd)", "output")
-        _no_target(sentence, [mean, sd], tree)
-        for value, what in ((constant(mean), "mean"), (constant(sd), "standard deviation")):
-            if value is not None and not math.isfinite(value):
-                raise sentence.error(f"The {what} is not a finite number.", tree)
-        spread = constant(sd)
-        if spread is not None and spread <= 0:
-            raise sentence.error(f"The standard deviation {spread:g} has to be above 0.", arguments[1])
-        margin, weight = _suffixes(sentence, suffixes, "output")
-        if margin is not None:
-            raise sentence.error("`within` is for values; a normal has its standard deviation.", suffixes[0])
-        weighted.append((weight, tree))
-        pairs.append((mean, sd))
-    weights = _normalised(sentence, weighted)
-    return Normals(tuple((weight, mean, sd) for weight, (mean, sd) in zip(weights, pairs, strict=True)))
-
-
-def _bernoulli(
-    sentence: Sentence, tree: Branch, arguments: list[Branch], target: Target
-) -> ClassProbabilities:
-    if len(target.classes) != 2:
-        raise sentence.error(
-            f"`Bernoulli` is for two classes, but {name_text(target.name)} has {len(target.classes)}. "
-            "Use `Categorical(…)`.",
-            tree,
-        )
-    (probability,) = _plain_arguments(sentence, tree, arguments, "Bernoulli(p)", "probability")
-    _no_target(sentence, [probability], tree)
-    _require_finite_probability(sentence, probability, arguments[0])
-    return ClassProbabilities((Arithmetic("-", Number(1.0), probability), probability), target.classes)
-
-
-def _categorical(
-    sentence: Sentence, tree: Branch, arguments: list[Branch], target: Target
-) -> ClassProbabilities:
-    """Classes that are not named share what is left, equally."""
-    given: dict[Label, Expression] = {}
-    for argument in arguments:
-        if len(branches(argument)) != 2:
-            raise sentence.error("Name the class: `Categorical(green: 0.5, blue: 0.5)`.", argument)
-        left, right = branches(argument)
-        label = read_label(sentence, left, target.classes, f"a class of {name_text(target.name)}")
-        if label in given:
-            raise sentence.error(f"The class {label_text(label)} has a probability already.", argument)
-        given[label] = read_expression(sentence, right, "probability")
-        _require_finite_probability(sentence, given[label], argument)
-    if not given:
-        raise sentence.error("Name the classes: `Categorical(green: 0.5, blue: 0.5)`.", tree)
-    _no_target(sentence, list(given.values()), tree)
-    missing = [label for label in target.classes if label not in given]
-    _require_sum(sentence, tree, list(given.values()), missing)
-    rest = _remainder(list(given.values()), len(missing)) if missing else Number(0.0)
-    return ClassProbabilities(tuple(given.get(label, rest) for label in target.classes), target.classes)
-
-
-def _require_finite_probability(sentence: Sentence, value: Expression, tree: Branch) -> None:
-    number = constant(value)
-    if number is not None and not math.isfinite(number):
-        raise sentence.error("The probability is not a number.", tree)
-    _require_probability(sentence, value, tree)
-
-
-def _require_sum(sentence: Sentence, tree: Branch, values: list[Expression], missing: list[Label]) -> None:
-    numbers = [constant(value) for value in values]
-    total = math.fsum(number for number in numbers if number is not None)
-    if total > 1 + SUM_TOLERANCE:
-        raise sentence.error(f"The probabilities sum to {total:g}, more than 1.", tree)
-    if None not in numbers and not missing and total < 1 - SUM_TOLERANCE:
-        raise sentence.error(
-            f"The probabilities sum to {total:g}, and no class is left to take the rest up to 1.", tree
-        )
-
-
-def _remainder(values: list[Expression], classes: int) -> Expression:
-    total: Expression = Number(0.0)
-    for value in values:
-        total = plus(total, value)
-    rest = minus(Number(1.0), total)
-    if isinstance(rest, Number):
-        return Number(max(rest.value, 0.0) / classes)
-    return over(rest, Number(float(classes)))

@@ -9,12 +9,13 @@ from ocbnn.expressions import Always, Condition
 from ocbnn.regions import region_of
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.forms import read_output
-from ocbnn.rules.reading import branches, read_condition
+from ocbnn.rules.reading import read_condition
 from ocbnn.rules.syntax import Sentence, parse
+from ocbnn.rules.trees import branches
 
 if TYPE_CHECKING:
     from ocbnn.regions import Region
-    from ocbnn.rules.reading import Branch
+    from ocbnn.rules.trees import Branch
     from ocbnn.schema import Schema
 
 

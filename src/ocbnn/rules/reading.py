@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
-from ocbnn.errors import RuleError
 from ocbnn.expressions import (
     CONSTANTS,
     FOLDS,
@@ -25,51 +22,23 @@ from ocbnn.expressions import (
     Output,
     Probability,
     columns,
+    constant,
     label_text,
     name_text,
     negative,
     number_text,
 )
-from ocbnn.rules.syntax import Sentence, unknown_function
-from ocbnn.rules.words import did_you_mean, listed, quoted
+from ocbnn.rules.labels import read_classes, read_label
+from ocbnn.rules.syntax import Sentence
+from ocbnn.rules.trees import branches, column_of, name_of, parts_of, unknown_name
+from ocbnn.rules.words import listed, quoted
 
 if TYPE_CHECKING:
-    from lark import Token, Tree
-
-    from ocbnn.schema import Column, Label
-
-    Branch = Tree[Token]
+    from ocbnn.rules.trees import Branch
+    from ocbnn.schema import Column
 
 Role = Literal["condition", "output", "probability"]
 """Where arithmetic stands: after `if`, after `then`, or where a probability is meant (only there 60% is 0.6)."""
-
-_COMPARATORS = {"≤": "<=", "⩽": "<=", "≥": ">=", "⩾": ">=", "==": "=", "≠": "!=", "<>": "!="}
-
-
-class Parts(NamedTuple):
-    """A comparison taken apart: terms, the operators between them, and `within …` and `(weight)` after it."""
-
-    terms: list[Branch]
-    operators: list[str]
-    suffixes: list[Branch]
-
-
-def parts_of(tree: Branch) -> Parts:
-    parts = Parts([], [], [])
-    for child in branches(tree):
-        if child.data == "comparator":
-            sign = str(child.children[0])
-            parts.operators.append(_COMPARATORS.get(sign, sign))
-        elif child.data in ("within", "weight"):
-            parts.suffixes.append(child)
-        else:
-            parts.terms.append(child)
-    return parts
-
-
-def branches(tree: Branch) -> list[Branch]:
-    """The children that are trees themselves."""
-    return [child for child in tree.children if not isinstance(child, str)]
 
 
 # Conditions -------------------------------------------------------------------------------------------------
@@ -110,7 +79,7 @@ def _comparison(sentence: Sentence, tree: Branch) -> Condition:
             f"{what} is for what the target has to meet; it belongs after `then`.", suffixes[0]
         )
     for place, term in enumerate(terms):
-        column = _column_of(sentence, term)
+        column = column_of(sentence, term)
         if column is not None and column.kind == "category":
             return _category_comparison(sentence, tree, column, terms[:place] + terms[place + 1 :], operators)
     read = [_term(sentence, term, terms) for term in terms]
@@ -124,7 +93,7 @@ def _term(sentence: Sentence, term: Branch, terms: list[Branch]) -> Expression:
     """A term of a comparison; beside a binary column, True and False are numbers."""
     truth = _truth(sentence, term)
     if truth is not None:
-        others = [_column_of(sentence, other) for other in terms if other is not term]
+        others = [column_of(sentence, other) for other in terms if other is not term]
         if any(other is not None and other.kind == "binary" for other in others):
             return Number(float(truth))
     return read_expression(sentence, term, "condition")
@@ -152,7 +121,7 @@ def _category_comparison(
 
 def _membership(sentence: Sentence, tree: Branch) -> Condition:
     subject, *elements = branches(tree)
-    column = _column_of(sentence, subject)
+    column = column_of(sentence, subject)
     if column is not None and column.kind == "category":
         what = f"a level of {name_text(column.name)}"
         chosen = {column.levels.index(read_label(sentence, e, column.levels, what)) for e in elements}
@@ -164,14 +133,6 @@ def _membership(sentence: Sentence, tree: Branch) -> Condition:
         Comparison((left, _term(sentence, element, [subject, element])), ("=",)) for element in elements
     )
     return next(iter(items)) if len(items) == 1 else Or(tuple(items))
-
-
-def _column_of(sentence: Sentence, term: Branch) -> Column | None:
-    """The column that the term names, where it is nothing but a name."""
-    if term.data != "name":
-        return None
-    name = name_of(term)
-    return sentence.schema.column(name) if name in sentence.schema.names else None
 
 
 # Arithmetic -------------------------------------------------------------------------------------------------
@@ -209,8 +170,6 @@ def read_expression(sentence: Sentence, tree: Branch, role: Role) -> Expression:
 
 def read_constant(sentence: Sentence, tree: Branch, role: Role, what: str) -> float:
     """Arithmetic over numbers alone, with a finite value."""
-    from ocbnn.expressions import constant
-
     value = constant(read_expression(sentence, tree, role))
     if value is None or not math.isfinite(value):
         raise sentence.error(f"{what} is a number, not {sentence.slice(tree)}.", tree)
@@ -235,12 +194,6 @@ def _percent(sentence: Sentence, tree: Branch, role: Role) -> float:
     return _number(sentence, tree, 100.0)
 
 
-def name_of(tree: Branch) -> str:
-    """The name, without the backticks around it."""
-    written = str(tree.children[0])
-    return written[1:-1].replace("``", "`") if written.startswith("`") else written
-
-
 def _name(sentence: Sentence, tree: Branch, role: Role) -> Expression:
     name, schema = name_of(tree), sentence.schema
     if name in schema.names:
@@ -257,7 +210,7 @@ def _name(sentence: Sentence, tree: Branch, role: Role) -> Expression:
         return _target(sentence, tree, role)
     if name.lower() in CONSTANTS:
         return Number(CONSTANTS[name.lower()])
-    raise _unknown_name(sentence, tree, name)
+    raise unknown_name(sentence, tree, name)
 
 
 def _target(sentence: Sentence, tree: Branch, role: Role) -> Expression:
@@ -275,16 +228,6 @@ def _target(sentence: Sentence, tree: Branch, role: Role) -> Expression:
             tree,
         )
     return Output()
-
-
-def _unknown_name(sentence: Sentence, tree: Branch, name: str) -> RuleError:
-    if sentence.text[tree.meta.end_pos :].lstrip().startswith("(") and name.isidentifier():
-        return sentence.error(unknown_function(name), tree)
-    schema = sentence.schema
-    known = [*schema.names, *([schema.target.name] if schema.target else [])]
-    near = did_you_mean(name, known, lambda name: f"`{name.replace('`', '``')}`")
-    others = "" if near else f" The columns are {listed(map(name_text, schema.names))}."
-    return sentence.error(f"There is no column {quoted(name)}.{near}{others}", tree)
 
 
 def _call(sentence: Sentence, tree: Branch, role: Role) -> Expression:
@@ -309,133 +252,3 @@ def _probability(sentence: Sentence, tree: Branch, role: Role) -> Expression:
             tree,
         )
     return Probability(read_classes(sentence, branches(tree)[0]))
-
-
-# Labels and classes -----------------------------------------------------------------------------------------
-
-
-def read_label(sentence: Sentence, tree: Branch, labels: Sequence[Label], what: str) -> Label:
-    """The label that a bare, quoted or numeric text stands for; `what` names it in errors."""
-    found = _find_label(sentence, tree, labels, what)
-    if found is not None:
-        return found
-    names = sentence.schema.names
-    shown = {label_text(label, names): label for label in labels}
-    known = listed(list(shown), limit=12)
-    if str(tree.data) in ("number", "minus") and all(isinstance(label, str) for label in labels):
-        raise sentence.error(f"{sentence.slice(tree)} is a number, but needed is {what}: {known}.", tree)
-    near = did_you_mean(_written(tree), [str(label) for label in labels], lambda near: f"`{near}`")
-    raise sentence.error(f"{sentence.slice(tree)} is not {what}; known are {known}.{near}", tree)
-
-
-def _find_label(sentence: Sentence, tree: Branch, labels: Sequence[Label], what: str) -> Label | None:
-    written = _written(tree)
-    match str(tree.data):
-        case "quoted":
-            return next((a for a in labels if a == written), None) or _same_text(written, labels)
-        case "number" | "minus" if re.fullmatch(r"[-+0-9.eE]+", written):
-            same = (a for a in labels if not isinstance(a, str) and float(a) == float(written))
-            return next(same, _same_text(written, labels))
-        case "name" if not str(tree.children[0]).startswith("`"):
-            _refuse_column_as_label(sentence, tree, written)
-            truth = {"true": True, "false": False}.get(written.lower())
-            same = (a for a in labels if a == written or (not isinstance(a, str) and a == truth))
-            return next(same, None)
-        case "name":
-            raise sentence.error(
-                f"Backticks are for columns; needed is {what}. Labels go in quotes: '…'.", tree
-            )
-        case _:
-            raise sentence.error(f"Needed is {what}, not {sentence.slice(tree)}.", tree)
-
-
-def _written(tree: Branch) -> str:
-    if tree.data == "quoted":
-        return re.sub(r"\\(.)", r"\1", str(tree.children[0])[1:-1], flags=re.DOTALL)
-    if tree.data == "minus":
-        return f"-{_written(branches(tree)[0])}"
-    return str(tree.children[0]) if isinstance(tree.children[0], str) else "?"
-
-
-def _same_text(written: str, labels: Sequence[Label]) -> Label | None:
-    return next((a for a in labels if label_text(a) == written or str(a) == written), None)
-
-
-def _refuse_column_as_label(sentence: Sentence, tree: Branch, written: str) -> None:
-    if written in sentence.schema.names or sentence.schema.is_target(written):
-        raise sentence.error(
-            f"{quoted(written)} is the name of a column. If the label is meant, quote it: '{written}'.", tree
-        )
-
-
-def read_classes(sentence: Sentence, tree: Branch) -> tuple[Label, ...]:
-    """The classes that a statement about the target allows: some, but neither none nor all of them."""
-    target = sentence.schema.target
-    if target is None:
-        raise sentence.error("The schema has no target.", tree)
-    chosen = _class_indices(sentence, tree, target.classes)
-    if not chosen:
-        raise sentence.error(f"No class of {name_text(target.name)} is left: nothing can obey this.", tree)
-    if len(chosen) == len(target.classes):
-        raise sentence.error(
-            f"This allows every class of {name_text(target.name)}, so it says nothing. (Classes that do not "
-            f"occur in the data are declared with `columns={{{target.name!r}: {{'levels': […]}}}}`.)",
-            tree,
-        )
-    return tuple(target.classes[index] for index in sorted(chosen))
-
-
-def _class_indices(sentence: Sentence, tree: Branch, classes: tuple[Label, ...]) -> frozenset[int]:
-    every = frozenset(range(len(classes)))
-    match str(tree.data):
-        case "disjunction":
-            return frozenset().union(*(_class_indices(sentence, b, classes) for b in branches(tree)))
-        case "conjunction":
-            return every.intersection(*(_class_indices(sentence, b, classes) for b in branches(tree)))
-        case "negated":
-            return every - _class_indices(sentence, branches(tree)[0], classes)
-        case "comparison":
-            terms, operators, suffixes = parts_of(tree)
-            if suffixes:
-                raise sentence.error("A class is met or not: no `within`, and no weights.", suffixes[0])
-            if len(terms) == 2 and not _is_target(sentence, terms[0]) and _is_target(sentence, terms[1]):
-                terms = terms[::-1]
-            _require_target(sentence, terms[0])
-            if len(terms) != 2 or operators[0] not in ("=", "!="):
-                raise sentence.error(
-                    "Classes have no order: compare with `=` or `!=`, write `in {…}`, or bound a probability, "
-                    "`P(…) >= 0.9`.",
-                    tree,
-                )
-            found = _class_index(sentence, terms[1], classes)
-            return found if operators[0] == "=" else every - found
-        case "member" | "not_member":
-            subject, *elements = branches(tree)
-            _require_target(sentence, subject)
-            found = frozenset().union(*(_class_index(sentence, e, classes) for e in elements))
-            return found if tree.data == "member" else every - found
-        case _:
-            raise sentence.error("A distribution stands alone after `then`.", tree)
-
-
-def _class_index(sentence: Sentence, tree: Branch, classes: tuple[Label, ...]) -> frozenset[int]:
-    target = sentence.schema.target
-    name = "the target" if target is None else name_text(target.name)
-    return frozenset({classes.index(read_label(sentence, tree, classes, f"a class of {name}"))})
-
-
-def _is_target(sentence: Sentence, tree: Branch) -> bool:
-    return tree.data == "name" and sentence.schema.is_target(name_of(tree))
-
-
-def _require_target(sentence: Sentence, tree: Branch) -> None:
-    if not _is_target(sentence, tree):
-        target = sentence.schema.target
-        name = "the target" if target is None else name_text(target.name)
-        if tree.data == "name" and name_of(tree) not in sentence.schema.names:
-            raise _unknown_name(sentence, tree, name_of(tree))
-        raise sentence.error(
-            f"After `then` a rule speaks of {name}, a class, not of {sentence.slice(tree)}. "
-            "What is said of inputs belongs into the condition.",
-            tree,
-        )
