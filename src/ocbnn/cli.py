@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -238,8 +238,8 @@ def _show_points(console: Console, rules: Sequence[Constraint], schema: Schema, 
             _say(console, "    " + _in_words(point, ruled, schema))
 
 
-def _in_words(point: Mapping[str, object], ruled: Sequence[str], schema: Schema) -> str:
-    """`creatinine 2.4 mg/dL, urine 11 mL/h; elsewhere MAP 61 mmHg, …`: the ruled columns first."""
+def _in_words(point: Mapping[Any, object], ruled: Sequence[str], schema: Schema) -> str:
+    """`creatinine 2.4 mg/dL, urine 11 mL/h; MAP 61 mmHg, …`: the ruled columns first."""
 
     def described(name: str) -> str:
         value, unit = point[name], schema.column(name).unit
