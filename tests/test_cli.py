@@ -108,7 +108,8 @@ class TestLint:
 
     def test_a_contradiction_exits_with_1(self, example, tmp_path):
         (tmp_path / "bad.yaml").write_text(
-            "- {name: give, rule: if lactate > 4 then action = 1}\n- {name: withhold, rule: if lactate > 5 then action = 0}\n"
+            "- {name: give, rule: if lactate > 4 then action = 1}\n"
+            "- {name: withhold, rule: if lactate > 5 then action = 0}\n"
         )
         result = lint(example / "clinic.csv", tmp_path / "bad.yaml")
         assert result.exit_code == 1, result.output

@@ -7,6 +7,8 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ocbnn import Schema, SchemaError
 
@@ -188,6 +190,40 @@ def test_scaling_does_not_overflow():
     column = infer([1e308, -1e308, 1.5e308])
     assert math.isfinite(column.center)
     assert math.isfinite(column.scale)
+
+
+ANYTHING = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=3),
+    st.sampled_from(
+        ["1", "0", "2.5", "nan", "inf", "yes", b"x", 1j, pd.NA, pd.NaT, math.nan, 10**400, (1,), [1]]
+    ),
+    st.dates(),
+)
+SORTS = st.one_of(
+    st.lists(ANYTHING, min_size=1, max_size=6),
+    st.lists(st.one_of(st.none(), st.floats()), min_size=1, max_size=6),
+    st.lists(st.one_of(st.none(), st.integers()), min_size=1, max_size=6),
+    st.lists(st.one_of(st.none(), st.text(max_size=2)), min_size=1, max_size=6),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(SORTS, st.sampled_from([None, "continuous", "integer", "binary", "category"]))
+def test_any_values_give_a_schema_that_reads_them_or_a_schema_error(values, kind):
+    frame = pd.DataFrame({"c": pd.Series(values, dtype=object), "t": pd.Series(values, dtype=object)})
+    try:
+        schema = Schema.infer(frame, target="t", columns={} if kind is None else {"c": {"kind": kind}})
+    except SchemaError:
+        return
+    present = frame[frame["c"].notna()]
+    coded = schema.encode(present)
+    assert schema.encode(schema.decode(coded)).tolist() == coded.tolist()
+    assert np.isfinite(schema.to_model(coded)).all()
+    assert len(schema.target.to_model(present["t"])) == len(present)
 
 
 class TestDeclarations:
