@@ -1,0 +1,182 @@
+"""Where each column may be drawn: a rule's threshold, what is declared possible, what was observed.
+
+On the side where a rule sets no threshold, a column ends at its declared bound, else at the end of its
+observed range, but never less than a quarter of that range past the threshold on the other side: a rule
+about inputs nobody has observed yet is legal. Observed ranges are quantiles, so one outlier stretches
+nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocbnn.regions.intervals import BoolArray, FloatArray, Interval
+from ocbnn.schema import Column, Label, Schema
+
+REACH = 0.25
+"""How far past a threshold a region goes on, as a share of the column's observed range."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The closed ends of every column, in the schema's order, and the values of those with few of them."""
+
+    low: FloatArray
+    high: FloatArray
+    discrete: BoolArray
+    codes: tuple[FloatArray | None, ...]
+
+    def empty_columns(self) -> NDArray[np.intp]:
+        """The columns that no value is left for."""
+        return np.flatnonzero(~((self.low <= self.high) & np.isfinite(self.low) & np.isfinite(self.high)))
+
+    def from_unit(self, unit: FloatArray) -> FloatArray:
+        """Maps points of [0, 1)^Q to coded points: uniform ones to uniform ones, each column by its kind."""
+        size = self.high - self.low + self.discrete
+        points = self.low + unit * size
+        points[:, self.discrete] = np.floor(points[:, self.discrete])
+        np.clip(points, self.low, self.high, out=points)  # rounding may land on the far end
+        for index, codes in enumerate(self.codes):
+            if codes is not None:
+                points[:, index] = codes[(unit[:, index] * len(codes)).astype(np.intp)]
+        return points
+
+    def sizes(self) -> FloatArray:
+        """The length of each column's range, or how many values it has; 0 for one point of a continuum."""
+        sizes = np.maximum(self.high - self.low + self.discrete, 0.0)
+        for index, codes in enumerate(self.codes):
+            if codes is not None:
+                sizes[index] = len(codes)
+        return sizes
+
+    def contains(self, coded: FloatArray) -> BoolArray:
+        """Which points lie between the ends."""
+        return np.all((coded >= self.low) & (coded <= self.high), axis=1)
+
+    def with_ends(self, low: FloatArray, high: FloatArray) -> Limits:
+        """The same columns between other ends."""
+        return replace(self, low=low, high=high)
+
+
+def code(column: Column, label: Label) -> float:
+    """The coded value of a category's label: the index of its level."""
+    return float(column.levels.index(label))
+
+
+def observed_width(column: Column) -> float:
+    """The length of the observed range; for a constant column, its size or 1."""
+    low, high = column.observed
+    return high - low if high > low else max(abs(low), 1.0)
+
+
+def limits_of(
+    schema: Schema, intervals: Mapping[str, Interval], levels: Mapping[str, frozenset[Label]]
+) -> Limits:
+    """The limits of every column under a box; ends that cross mark a column nothing is left for."""
+    ends, codes = [], []
+    for column in schema.columns:
+        interval = intervals.get(column.name, Interval())
+        allowed = _codes(column, interval, levels.get(column.name))
+        codes.append(allowed)
+        if allowed is None:
+            ends.append(_ends(column, interval))
+        else:
+            ends.append((allowed.min(), allowed.max()) if len(allowed) else (1.0, 0.0))
+    low, high = np.array(ends, dtype=np.float64).reshape(-1, 2).T
+    discrete = np.array([column.kind != "continuous" for column in schema.columns], dtype=bool)
+    return Limits(low.copy(), high.copy(), discrete, tuple(codes))
+
+
+def _codes(column: Column, interval: Interval, labels: frozenset[Label] | None) -> FloatArray | None:
+    if labels is not None:
+        codes = np.array(
+            [code(column, label) for label in column.levels if label in labels], dtype=np.float64
+        )
+    elif column.kind == "category":
+        codes = np.arange(len(column.levels), dtype=np.float64)
+    elif column.kind == "binary":
+        codes = np.array([0.0, 1.0])
+    else:
+        return None
+    return codes[interval.contains(codes) & Interval(*column.bounds).contains(codes)]
+
+
+def possible_ends(column: Column) -> tuple[float, float]:
+    """The least and the largest value a column can take: as declared, and where its logarithm exists."""
+    low, high = Interval(*column.bounds).closed_ends(integer=column.kind == "integer")
+    if column.transform == "log":
+        low = max(
+            low,
+            Interval(low=-column.offset, low_closed=False).closed_ends(integer=column.kind == "integer")[0],
+        )
+    return low, high
+
+
+def _ends(column: Column, interval: Interval) -> tuple[float, float]:
+    if interval.is_empty:
+        return 1.0, 0.0
+    integer = column.kind == "integer"
+    observed_low, observed_high = column.observed
+    if integer:
+        observed_low, observed_high = math.floor(observed_low), math.ceil(observed_high)
+    possible_low, possible_high = possible_ends(column)
+    low, high = interval.closed_ends(integer=integer)
+    if math.isinf(low):
+        threshold = min(high, possible_high)
+        low = (
+            column.bounds[0]
+            if math.isfinite(column.bounds[0])
+            else min(observed_low, past(column, threshold, -1))
+        )
+    if math.isinf(high):
+        threshold = max(low, possible_low)
+        high = (
+            column.bounds[1]
+            if math.isfinite(column.bounds[1])
+            else max(observed_high, past(column, threshold, 1))
+        )
+    return max(low, possible_low), min(high, possible_high)
+
+
+def past(column: Column, threshold: float, direction: int) -> float:
+    """A quarter of the observed range past a threshold; for log columns, of the range of the logarithms."""
+    if math.isinf(threshold):
+        return threshold
+    if column.transform == "log" and threshold > -column.offset < column.observed[0]:
+        low, high = (math.log(end + column.offset) for end in column.observed)
+        reach = direction * REACH * (high - low if high > low else 1.0)
+        end = (threshold + column.offset) * math.exp(reach) - column.offset
+    else:
+        end = threshold + direction * REACH * observed_width(column)
+    if column.kind != "integer":
+        return end
+    return float(math.floor(end) if direction < 0 else math.ceil(end))
+
+
+def growable_sides(schema: Schema, intervals: Mapping[str, Interval]) -> tuple[BoolArray, BoolArray]:
+    """The sides of each column that neither the rule nor a declared bound ends: where a region may grow."""
+    sides = []
+    for column in schema.columns:
+        interval = intervals.get(column.name, Interval())
+        numeric = column.kind in ("continuous", "integer")
+        low = numeric and math.isinf(interval.low) and math.isinf(column.bounds[0])
+        high = numeric and math.isinf(interval.high) and math.isinf(column.bounds[1])
+        sides.append((low, high))
+    low_sides, high_sides = np.array(sides, dtype=bool).reshape(-1, 2).T
+    return low_sides, high_sides
+
+
+def grown(limits: Limits, schema: Schema, sides: tuple[BoolArray, BoolArray], share: float) -> Limits:
+    """The limits moved outwards by a share of each observed range, on the given sides only."""
+    width = np.array([observed_width(column) for column in schema.columns]) * share
+    width = np.where(limits.discrete, np.ceil(width), width)
+    possible_low, possible_high = np.array([possible_ends(column) for column in schema.columns]).T
+    return limits.with_ends(
+        np.maximum(np.where(sides[0], limits.low - width, limits.low), possible_low),
+        np.minimum(np.where(sides[1], limits.high + width, limits.high), possible_high),
+    )

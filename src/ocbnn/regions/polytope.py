@@ -1,0 +1,258 @@
+"""Half-spaces over a box: growing and tightening the box, interior points, and hit-and-run between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ocbnn.regions.intervals import BoolArray, FloatArray, HalfSpace, Interval
+from ocbnn.regions.limits import REACH, Limits, growable_sides, grown, observed_width
+from ocbnn.schema import Schema
+
+Indices = NDArray[np.intp]
+
+
+def faces_matrix(faces: Sequence[HalfSpace], names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+    """A (faces, columns) and b (faces,) of A x ≤ b over the named columns."""
+    matrix = np.array(
+        [[face.coefficients.get(name, 0.0) for name in names] for face in faces], dtype=np.float64
+    )
+    return matrix.reshape(len(faces), len(names)), np.array([face.bound for face in faces], dtype=np.float64)
+
+
+def equalities(faces: Sequence[HalfSpace]) -> tuple[tuple[HalfSpace, ...], tuple[HalfSpace, ...]]:
+    """The faces that come with their reverse, one of each pair, and the remaining inequalities."""
+    closed = {face for face in faces if not face.strict}
+    paired = [face for face in dict.fromkeys(faces) if not face.strict and face.reversed() in closed]
+    kept: list[HalfSpace] = []
+    for face in paired:
+        if face.reversed() not in kept:
+            kept.append(face)
+    return tuple(kept), tuple(face for face in faces if face not in paired)
+
+
+def linear_program(
+    objective: FloatArray,
+    matrix: FloatArray,
+    bound: FloatArray,
+    ends: Sequence[tuple[float | None, float | None]],
+) -> FloatArray | None:
+    """The x of least objective · x with matrix x ≤ bound, each entry between its ends; None where none is."""
+    from scipy.optimize import linprog  # slow to import, and boxes never need it
+
+    solution = linprog(objective, A_ub=matrix, b_ub=bound, bounds=list(ends), method="highs")
+    return np.asarray(solution.x, dtype=np.float64) if solution.status == 0 else None
+
+
+def grown_to_faces(
+    limits: Limits, faces: Sequence[HalfSpace], schema: Schema, sides: tuple[BoolArray, BoolArray]
+) -> Limits:
+    """The limits grown, on the given sides, until the region goes on by `REACH` past its faces.
+
+    The several-column counterpart of the rule for one threshold: the least share t of the observed ranges
+    such that some point of the grown box clears every face by `REACH`; where faces lie too close for that,
+    such that some point meets them all.
+    """
+    if not faces or len(limits.empty_columns()):
+        return limits
+    matrix, bound = faces_matrix(faces, schema.names)
+    sides = sides[0] & (matrix > 0).any(axis=0), sides[1] & (matrix < 0).any(axis=0)
+    if not (sides[0].any() or sides[1].any()):
+        return limits
+    width = np.array([observed_width(column) for column in schema.columns])
+    cleared = _least_growth(limits, matrix, bound - REACH * np.abs(matrix) @ width, width, sides)
+    if cleared is not None:
+        return grown(limits, schema, sides, cleared) if cleared > 0 else limits
+    met = _least_growth(limits, matrix, bound, width, sides)
+    return grown(limits, schema, sides, met + REACH) if met is not None and met > 0 else limits
+
+
+def _least_growth(
+    limits: Limits,
+    matrix: FloatArray,
+    bound: FloatArray,
+    width: FloatArray,
+    sides: tuple[BoolArray, BoolArray],
+) -> float | None:
+    used = np.flatnonzero((matrix != 0).any(axis=0))
+    low, size = limits.low[used], width[used]
+    scaled, scaled_bound = _normalised(matrix[:, used] * size, bound - matrix[:, used] @ low)
+    count, identity = len(used), np.eye(len(used))
+    growth = [
+        np.zeros((len(matrix), 1)),
+        -sides[0][used, None].astype(float),
+        -sides[1][used, None].astype(float),
+    ]
+    rows = np.hstack([np.vstack([scaled, -identity, identity]), np.vstack(growth)])
+    ends = np.concatenate([scaled_bound, np.zeros(count), (limits.high[used] - low) / size])
+    objective = np.append(np.zeros(count), 1.0)
+    solution = linear_program(objective, rows, ends, [(None, None)] * count + [(0.0, None)])
+    return None if solution is None else float(np.where(solution[-1] > 1e-9, solution[-1], 0.0))
+
+
+def _normalised(matrix: FloatArray, bound: FloatArray) -> tuple[FloatArray, FloatArray]:
+    norm = np.linalg.norm(matrix, axis=1)
+    norm = np.where(norm > 0, norm, 1.0)
+    return matrix / norm[:, None], bound / norm
+
+
+def tightened(limits: Limits, faces: Sequence[HalfSpace], schema: Schema, passes: int = 8) -> Limits:
+    """The limits cut back to what the faces leave: each face bounds each of its columns, given the others."""
+    if not faces or len(limits.empty_columns()):
+        return limits
+    matrix, bound = faces_matrix(faces, schema.names)
+    low, high = limits.low.copy(), limits.high.copy()
+    for _ in range(passes):
+        before = low.copy(), high.copy()
+        for row, end in zip(matrix, bound, strict=True):
+            used = np.flatnonzero(row)
+            least = np.where(row > 0, row * low, row * high)[used]
+            # Rounding must not cut a point off, so the ends stay a little further out than computed.
+            spare = 1e-12 * (np.abs(least).sum() + abs(end))
+            reach = (end - (least.sum() - least) + spare) / row[used]
+            upward = row[used] > 0
+            high[used[upward]] = np.minimum(high[used[upward]], reach[upward])
+            low[used[~upward]] = np.maximum(low[used[~upward]], reach[~upward])
+        whole = limits.discrete
+        low[whole], high[whole] = np.ceil(low[whole] - 1e-9), np.floor(high[whole] + 1e-9)
+        if np.any(low > high) or (np.array_equal(low, before[0]) and np.array_equal(high, before[1])):
+            break
+    codes = tuple(
+        None if values is None else values[(values >= low[index]) & (values <= high[index])]
+        for index, values in enumerate(limits.codes)
+    )
+    return Limits(low, high, limits.discrete, codes)
+
+
+def face_limits(
+    limits: Limits, faces: Sequence[HalfSpace], schema: Schema, intervals: Mapping[str, Interval]
+) -> Limits:
+    """The limits of a box under half-spaces: grown to reach past them, then cut back to what they leave."""
+    sides = growable_sides(schema, intervals)
+    return tightened(grown_to_faces(limits, faces, schema, sides), faces, schema)
+
+
+@dataclass(frozen=True)
+class Polytope:
+    """{z : matrix z ≤ bound} over the free columns, z = (x − low) / size; equalities are solved for others.
+
+    The pivots are pivot_constant − pivot_matrix z, in their own scaled units.
+    """
+
+    matrix: FloatArray
+    bound: FloatArray
+    free: Indices
+    pivots: Indices
+    pivot_matrix: FloatArray
+    pivot_constant: FloatArray
+
+
+def polytope_of(limits: Limits, faces: Sequence[HalfSpace], schema: Schema) -> Polytope | None:
+    """The half-spaces over those of their columns that can vary; None where they contradict each other."""
+    equal, unequal = equalities(faces)
+    size = limits.high - limits.low
+    used = {schema.index(name) for face in faces for name in face.coefficients}
+    columns = np.array(sorted(index for index in used if size[index] > 0), dtype=np.intp)
+
+    def scaled(some: Sequence[HalfSpace]) -> tuple[FloatArray, FloatArray]:
+        matrix, bound = faces_matrix(some, schema.names)
+        return _normalised(matrix[:, columns] * size[columns], bound - matrix @ limits.low)
+
+    solved = _eliminate(*scaled(equal), last=limits.discrete[columns])
+    if solved is None:
+        return None
+    pivots, free, pivot_matrix, pivot_constant = solved
+    count = len(columns)
+    matrix, bound = scaled(unequal)
+    matrix = np.vstack([matrix, np.eye(count), -np.eye(count)])
+    bound = np.concatenate([bound, np.ones(count), np.zeros(count)])
+    bound = bound - matrix[:, pivots] @ pivot_constant
+    matrix = matrix[:, free] - matrix[:, pivots] @ pivot_matrix
+    kept = np.abs(matrix).max(axis=1, initial=0.0) > 1e-14
+    if np.any(bound[~kept] < -1e-9):
+        return None
+    matrix, bound = _normalised(matrix[kept], bound[kept])
+    return Polytope(matrix, bound, columns[free], columns[pivots], pivot_matrix, pivot_constant)
+
+
+def _eliminate(
+    matrix: FloatArray, bound: FloatArray, last: BoolArray
+) -> tuple[Indices, Indices, FloatArray, FloatArray] | None:
+    """Gauss–Jordan: z[pivots] = constant − rest @ z[free]; columns in `last` are pivots only if need be."""
+    rows = np.hstack([matrix, bound[:, None]])
+    count = matrix.shape[1]
+    pivots: list[int] = []
+    for place in range(len(rows)):
+        size = np.abs(rows[place, :count])
+        if size.max(initial=0.0) < 1e-12:
+            if abs(rows[place, count]) > 1e-9:
+                return None
+            continue
+        pivot = int(np.argmax(np.where(last, 1e-3 * size, size)))
+        rows[place] /= rows[place, pivot]
+        others = np.arange(len(rows)) != place
+        rows[others] -= rows[others, pivot, None] * rows[place]
+        pivots.append(pivot)
+    kept = np.abs(rows[:, :count]).max(axis=1, initial=0.0) > 1e-12
+    free = np.setdiff1d(np.arange(count), pivots)
+    return np.array(pivots, dtype=np.intp), free, rows[kept][:, free], rows[kept][:, count]
+
+
+def interior_point(polytope: Polytope) -> tuple[FloatArray, float] | None:
+    """The Chebyshev centre, farthest from every face, and that distance in scaled units; None where empty."""
+    count = len(polytope.free)
+    rows = np.hstack([polytope.matrix, np.ones((len(polytope.matrix), 1))])
+    objective = np.append(np.zeros(count), -1.0)
+    solution = linear_program(objective, rows, polytope.bound, [(None, None)] * count + [(None, 1.0)])
+    if solution is None or solution[-1] < -1e-12:
+        return None
+    return solution[:-1], float(solution[-1])
+
+
+def spread_starts(
+    generator: np.random.Generator, polytope: Polytope, centre: FloatArray, n: int, directions: int = 48
+) -> FloatArray:
+    """Points (n, free) inside, spread out: random convex combinations of extreme points and the centre.
+
+    A walk that starts at the centre of a wedge a thousand times longer than wide would need a million steps
+    to get from end to end; one that starts spread, and steps in the shape of that spread, needs a few.
+    """
+    count = len(centre)
+    wanted = generator.standard_normal((min(4 * count, directions), count))
+    wanted = np.vstack([np.eye(count), -np.eye(count), wanted])[: max(directions, 2 * count)]
+    found = [linear_program(row, polytope.matrix, polytope.bound, [(None, None)] * count) for row in wanted]
+    extremes = np.array([centre] + [point for point in found if point is not None])
+    weights = generator.dirichlet(np.full(len(extremes), 0.5), size=n)
+    return 0.95 * (weights @ extremes) + 0.05 * centre
+
+
+def hit_and_run(
+    generator: np.random.Generator, polytope: Polytope, points: FloatArray, rounds: int = 3
+) -> FloatArray:
+    """Moves every point by hit-and-run until the points are uniform on the polytope, one chain for each.
+
+    A step draws a direction, then a uniform place on the chord through the point. Directions follow the
+    covariance of the points themselves, taken anew each round, so that thin polytopes are as easy as round
+    ones.
+    """
+    count = points.shape[1]
+    for _ in range(rounds):
+        covariance = (
+            np.cov(points, rowvar=False).reshape(count, count) if len(points) > count + 1 else np.eye(count)
+        )
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 1e-24))
+        for _ in range(12 + 6 * count):
+            direction = generator.standard_normal(points.shape) @ root.T
+            room = np.maximum(polytope.bound - points @ polytope.matrix.T, 0.0)
+            speed = direction @ polytope.matrix.T
+            with np.errstate(divide="ignore", invalid="ignore"):
+                steps = room / speed
+            forward = np.where(speed > 0, steps, np.inf).min(axis=1)
+            backward = np.where(speed < 0, steps, -np.inf).max(axis=1)
+            place = backward + generator.random(len(points)) * (forward - backward)
+            points = points + np.where(np.isfinite(place), place, 0.0)[:, None] * direction
+    return points

@@ -1,0 +1,334 @@
+"""WHERE a rule applies: sets of inputs, frozen, hashable and comparable, over coded points (n, Q).
+
+A rule's bounding box is where samplers look for its points: `limits.py` and `polytope.py` say how far it
+goes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from ocbnn.expressions import Condition, columns, evaluate, label_text, name_text, text
+from ocbnn.regions.intervals import BoolArray, FloatArray, FrozenMapping, HalfSpace, Interval
+from ocbnn.regions.limits import Limits, code, growable_sides, grown, limits_of
+from ocbnn.regions.polytope import equalities, face_limits
+from ocbnn.schema import Label, Schema
+
+PROBES = 4096
+"""How many fixed points of the bounding box are tried to see whether a predicate holds anywhere in it."""
+GROWTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""The shares of the observed ranges by which a predicate's box is grown, in turn, until it holds a point."""
+
+
+class Pieces(NamedTuple):
+    """What has to hold at once in a region that is no union."""
+
+    box: Box
+    faces: tuple[HalfSpace, ...] = ()
+    condition: Condition | None = None
+
+
+class Region(ABC):
+    """A set of inputs.
+
+    >>> region = Box({"age": Interval(high=35, high_closed=False)})
+    >>> region.columns()
+    frozenset({'age'})
+    """
+
+    @abstractmethod
+    def contains(self, coded: FloatArray, schema: Schema) -> BoolArray:
+        """Which of the coded points (n, Q) lie inside."""
+
+    @abstractmethod
+    def columns(self) -> frozenset[str]:
+        """The ruled columns: those that decide membership."""
+
+    @abstractmethod
+    def limits(self, schema: Schema) -> Limits:
+        """Where each column is drawn from: the bounding box, with the values of discrete columns."""
+
+    @abstractmethod
+    def conditions(self) -> Iterator[tuple[str, Region]]:
+        """Each single condition in words, with the region that is left when it is given up."""
+
+    @abstractmethod
+    def text(self) -> str:
+        """The region as a condition, for messages."""
+
+    @abstractmethod
+    def components(self) -> tuple[Single, ...]:
+        """The regions this one is the union of, none of them a union."""
+
+    def bounding_box(self, schema: Schema) -> tuple[FloatArray, FloatArray]:
+        """The finite low and high end (Q,) of every column; they cross where a column has no value left."""
+        limits = self.limits(schema)
+        return limits.low, limits.high
+
+    def vertices(self, schema: Schema, limit: int = 64) -> FloatArray:
+        """At most `limit` corners (k, Q) of the bounding box over the ruled columns, those that are inside.
+
+        Ruled discrete columns are at their ends too, ruled categories at each of their levels; columns the
+        rule does not name are in the middle of their range. Open ends are moved in by a millionth of the
+        range.
+        """
+        limits = self.limits(schema)
+        if len(limits.empty_columns()):
+            return np.empty((0, len(schema.columns)))
+        corners = np.array(list(itertools.islice(_corners(self, limits, schema), _CORNERS)))
+        return corners[self.contains(corners, schema)][:limit]
+
+
+_CORNERS = 4096
+
+
+def _corners(region: Region, limits: Limits, schema: Schema) -> Iterator[FloatArray]:
+    ruled = region.columns()
+    choices: list[tuple[float, ...]] = []
+    for index, column in enumerate(schema.columns):
+        low, high, codes = limits.low[index], limits.high[index], limits.codes[index]
+        if column.name not in ruled:
+            middle = (low + high) / 2 if not limits.discrete[index] else np.floor((low + high) / 2)
+            choices.append((middle,) if codes is None else (codes[len(codes) // 2],))
+        elif codes is not None:
+            choices.append(tuple(codes))
+        else:
+            inset = 0.0 if limits.discrete[index] else 1e-6 * (high - low)
+            choices.append((low + inset, high - inset) if high > low else (low,))
+    return (np.array(corner) for corner in _spread_product(choices))
+
+
+def _spread_product(choices: list[tuple[float, ...]]) -> Iterator[tuple[float, ...]]:
+    """The product, in a fixed order that changes every column early where it has too many members to list."""
+    count = 1
+    for options in choices:
+        count *= len(options)
+    if count <= _CORNERS:
+        yield from itertools.product(*choices)
+        return
+    generator = np.random.default_rng(0)
+    for _ in range(_CORNERS):
+        yield tuple(options[generator.integers(len(options))] for options in choices)
+
+
+class Single(Region):
+    """A region that is no union."""
+
+    @property
+    @abstractmethod
+    def pieces(self) -> Pieces:
+        """The box, the half-spaces and the condition it is the intersection of."""
+
+    def components(self) -> tuple[Single, ...]:
+        return (self,)
+
+    def text(self) -> str:
+        return " and ".join(words for words, _ in self.conditions()) or "always"
+
+
+@dataclass(frozen=True)
+class Everywhere(Single):
+    """All inputs."""
+
+    def contains(self, coded: FloatArray, schema: Schema) -> BoolArray:
+        return np.ones(len(coded), dtype=bool)
+
+    def columns(self) -> frozenset[str]:
+        return frozenset()
+
+    def limits(self, schema: Schema) -> Limits:
+        return limits_of(schema, {}, {})
+
+    def conditions(self) -> Iterator[tuple[str, Region]]:
+        return iter(())
+
+    @property
+    def pieces(self) -> Pieces:
+        return Pieces(Box())
+
+
+@dataclass(frozen=True)
+class Box(Single):
+    """An interval for each of some numeric columns, and allowed levels for each of some categories."""
+
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    levels: Mapping[str, frozenset[Label]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        kept = {name: ends for name, ends in self.intervals.items() if not ends.is_everything}
+        object.__setattr__(self, "intervals", FrozenMapping(kept))
+        levels = {name: frozenset(labels) for name, labels in self.levels.items()}
+        object.__setattr__(self, "levels", FrozenMapping(levels))
+
+    def contains(self, coded: FloatArray, schema: Schema) -> BoolArray:
+        inside = np.ones(len(coded), dtype=bool)
+        for name, interval in self.intervals.items():
+            inside &= interval.contains(coded[:, schema.index(name)])
+        for name, labels in self.levels.items():
+            column = schema.column(name)
+            inside &= np.isin(coded[:, schema.index(name)], [code(column, label) for label in labels])
+        return inside
+
+    def columns(self) -> frozenset[str]:
+        return frozenset(self.intervals) | frozenset(self.levels)
+
+    def limits(self, schema: Schema) -> Limits:
+        return limits_of(schema, self.intervals, self.levels)
+
+    def intersect(self, other: Box) -> Box:
+        """What both hold."""
+        intervals, levels = dict(self.intervals), dict(self.levels)
+        for name, interval in other.intervals.items():
+            intervals[name] = intervals.get(name, Interval()).intersect(interval)
+        for name, labels in other.levels.items():
+            levels[name] = levels.get(name, labels) & labels
+        return Box(intervals, levels)
+
+    def conditions(self) -> Iterator[tuple[str, Box]]:
+        for name, interval in self.intervals.items():
+            rest = {other: ends for other, ends in self.intervals.items() if other != name}
+            yield interval.text(name), Box(rest, self.levels)
+        for name, labels in self.levels.items():
+            kept = {other: values for other, values in self.levels.items() if other != name}
+            yield _levels_text(name, labels), Box(self.intervals, kept)
+
+    @property
+    def pieces(self) -> Pieces:
+        return Pieces(self)
+
+
+@dataclass(frozen=True)
+class HalfSpaces(Single):
+    """A box cut by half-spaces over several columns; an equality is a half-space and its reverse."""
+
+    box: Box
+    faces: tuple[HalfSpace, ...]
+
+    def contains(self, coded: FloatArray, schema: Schema) -> BoolArray:
+        inside = self.box.contains(coded, schema)
+        values = schema.values(coded)
+        for face in self.faces:
+            inside &= face.contains(values)
+        return inside
+
+    def columns(self) -> frozenset[str]:
+        return self.box.columns().union(*(face.coefficients for face in self.faces))
+
+    def limits(self, schema: Schema) -> Limits:
+        return face_limits(self.box.limits(schema), self.faces, schema, self.box.intervals)
+
+    def conditions(self) -> Iterator[tuple[str, Box | HalfSpaces]]:
+        for words, box in self.box.conditions():
+            yield words, HalfSpaces(box, self.faces)
+        equal, unequal = equalities(self.faces)
+        given: list[tuple[str, tuple[HalfSpace, ...]]] = [
+            (face.equality_text(), (face, face.reversed())) for face in equal
+        ]
+        given += [(face.text(), (face,)) for face in unequal]
+        for words, dropped in given:
+            rest = tuple(face for face in self.faces if face not in dropped)
+            yield words, HalfSpaces(self.box, rest) if rest else self.box
+
+    @property
+    def pieces(self) -> Pieces:
+        return Pieces(self.box, self.faces)
+
+
+@dataclass(frozen=True)
+class Predicate(Single):
+    """A box cut by half-spaces, where a condition that is neither holds too."""
+
+    box: Box
+    faces: tuple[HalfSpace, ...]
+    condition: Condition
+
+    @property
+    def hull(self) -> Box | HalfSpaces:
+        """The region without its condition."""
+        return HalfSpaces(self.box, self.faces) if self.faces else self.box
+
+    def contains(self, coded: FloatArray, schema: Schema) -> BoolArray:
+        return self.hull.contains(coded, schema) & evaluate(self.condition, schema.values(coded), schema)
+
+    def columns(self) -> frozenset[str]:
+        return self.hull.columns() | columns(self.condition)
+
+    def limits(self, schema: Schema) -> Limits:
+        """The limits of box and faces, grown step by step while no probe of theirs meets the condition."""
+        first = limits = self.hull.limits(schema)
+        if len(first.empty_columns()):
+            return first
+        named = np.isin(schema.names, list(columns(self.condition)))
+        low_sides, high_sides = growable_sides(schema, self.box.intervals)
+        sides = low_sides & named, high_sides & named
+        unit = np.random.default_rng(0).random((PROBES, len(schema.columns)))
+        for share in GROWTHS:
+            if self.contains(limits.from_unit(unit), schema).any():
+                return limits
+            limits = grown(first, schema, sides, share)
+        return limits if self.contains(limits.from_unit(unit), schema).any() else first
+
+    def conditions(self) -> Iterator[tuple[str, Region]]:
+        yield text(self.condition), self.hull
+        for words, rest in self.hull.conditions():
+            yield words, Predicate(rest.pieces.box, rest.pieces.faces, self.condition)
+
+    @property
+    def pieces(self) -> Pieces:
+        return Pieces(self.box, self.faces, self.condition)
+
+
+@dataclass(frozen=True)
+class Union(Region):
+    """The inputs in any of several regions; of none, where there are none."""
+
+    regions: tuple[Region, ...]
+
+    def contains(self, coded: FloatArray, schema: Schema) -> BoolArray:
+        inside = np.zeros(len(coded), dtype=bool)
+        for region in self.regions:
+            inside |= region.contains(coded, schema)
+        return inside
+
+    def columns(self) -> frozenset[str]:
+        return frozenset().union(*(region.columns() for region in self.regions))
+
+    def limits(self, schema: Schema) -> Limits:
+        found = [region.limits(schema) for region in self.regions]
+        kept = [limits for limits in found if not len(limits.empty_columns())] or found
+        if not kept:
+            everything = limits_of(schema, {}, {})
+            return everything.with_ends(np.ones_like(everything.low), np.zeros_like(everything.high))
+        low = np.min([limits.low for limits in kept], axis=0)
+        high = np.max([limits.high for limits in kept], axis=0)
+        codes = tuple(
+            None if any(values is None for values in column) else np.unique(np.concatenate(column))
+            for column in zip(*(limits.codes for limits in kept), strict=True)
+        )
+        return Limits(low, high, kept[0].discrete, codes)
+
+    def conditions(self) -> Iterator[tuple[str, Region]]:
+        for index, region in enumerate(self.regions):
+            for words, rest in region.conditions():
+                yield words, Union((*self.regions[:index], rest, *self.regions[index + 1 :]))
+
+    def components(self) -> tuple[Single, ...]:
+        return tuple(part for region in self.regions for part in region.components())
+
+    def text(self) -> str:
+        return " or ".join(f"({region.text()})" for region in self.regions) or "never"
+
+
+def _levels_text(name: str, labels: frozenset[Label]) -> str:
+    shown = sorted(label_text(label) for label in labels)
+    return (
+        f"{name_text(name)} = {shown[0]}"
+        if len(shown) == 1
+        else f"{name_text(name)} in {{{', '.join(shown)}}}"
+    )
