@@ -1,0 +1,176 @@
+"""Rows of the data that break a rule, and frequencies in them that a rule on probabilities excludes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binomtest, kstest, norm
+
+from ocbnn.errors import SchemaError
+from ocbnn.expressions import Probability, number_text, text
+from ocbnn.linting.findings import SHOWN_ROWS, Finding
+from ocbnn.linting.geometry import Bools, Floats
+from ocbnn.linting.subjects import Subject, located
+from ocbnn.linting.words import quoted, raw_input
+from ocbnn.rules.located import (
+    Located,
+    NormalMixture,
+    ProbabilityIntervals,
+    TargetClassProbabilities,
+    TargetProbability,
+)
+from ocbnn.schema import Schema, Target
+from ocbnn.violation import margin
+
+FEWEST_ROWS = 30
+"""Frequencies are compared with a rule's probabilities from this many rows on."""
+CONFIDENCE = 0.99
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The data as lint needs them: coded inputs, targets (raw y, or class indices), index labels."""
+
+    coded: Floats
+    targets: Floats
+    labels: tuple[object, ...]
+
+
+def read_rows(data: pd.DataFrame, schema: Schema) -> Rows:
+    """The rows of a table that also has the target.
+
+    Raises:
+        SchemaError: a column or the target is missing, or holds what the schema does not know.
+    """
+    target = schema.target
+    if target is None:
+        raise SchemaError(
+            "The schema has no target, so rows cannot be checked against rules. "
+            "Infer it with `Schema.infer(frame, target=…)`, or lint without data."
+        )
+    coded = schema.encode(data)
+    if target.name not in data.columns:
+        raise SchemaError(
+            f"The data has no column {target.name!r}, the target that rules are about. "
+            "Pass a table that has it, or lint without data."
+        )
+    values = target.to_model(data[target.name])
+    raw = values if target.task == "classification" else target.to_raw(values)
+    return Rows(coded, np.asarray(raw, dtype=float), tuple(data.index))
+
+
+def data_conflicts(subject: Subject, rows: Rows, schema: Schema) -> Iterator[Finding]:
+    """What the data say against a rule."""
+    assert schema.target is not None
+    inside = np.flatnonzero(subject.rule.region.contains(rows.coded, schema))
+    demand, defined = located(subject.rule, rows.coded[inside], schema)
+    inside = inside[defined]
+    if demand is None:
+        return
+    match demand:
+        case ProbabilityIntervals() | TargetProbability() | TargetClassProbabilities():
+            yield from _frequencies(subject, demand, rows.targets[inside].astype(int), schema.target, schema)
+        case NormalMixture():
+            yield from _distribution(subject, demand, rows.targets[inside])
+        case _:
+            broken = _breaks(subject, demand, rows.targets[inside], schema.target)
+            if broken.any():
+                yield _broken_rows(subject, inside, inside[broken], rows, schema)
+
+
+def _breaks(subject: Subject, demand: Located, targets: Floats, target: Target) -> Bools:
+    """Which rows break the rule when the network says exactly what was observed."""
+    is_class = target.task == "classification"
+    outputs = np.eye(len(target.classes))[targets.astype(int)] if is_class else targets
+    return np.broadcast_to(margin(subject.rule.output, demand, outputs) > 0, targets.shape)
+
+
+def _broken_rows(subject: Subject, inside: Any, broken: Any, rows: Rows, schema: Schema) -> Finding:
+    count, total = len(broken), len(inside)
+    first = tuple(rows.labels[index] for index in broken[:SHOWN_ROWS])
+    many = f"{count} of the {total} rows" if total != 1 else "The only row"
+    verb = "breaks" if count == 1 else "break"
+    return Finding(
+        "data-conflict",
+        "warning",
+        (subject.label,),
+        f"{many} in the region of {quoted(subject.label)} {verb} it ({count / total:.3g}). "
+        "Where the data are wrong, correct them; where the rule is to win against them, leave it; "
+        "else narrow it or accept more violation.",
+        raw_input(rows.coded[broken[0]], schema),
+        count,
+        count / total,
+        first,
+    )
+
+
+# Probabilities are not about single rows --------------------------------------------------------------------
+
+
+def _frequencies(
+    subject: Subject, demand: Any, classes: Any, target: Target, schema: Schema
+) -> Iterator[Finding]:
+    if len(classes) < FEWEST_ROWS:
+        return
+    for members, lower, upper in _mean_bounds(demand):
+        hits = int(np.sum(members[classes]))
+        interval = binomtest(hits, len(classes)).proportion_ci(CONFIDENCE, method="exact")
+        if interval.low <= upper and lower <= interval.high:
+            continue
+        labels = tuple(label for label, member in zip(target.classes, members, strict=True) if member)
+        quantity = text(Probability(labels), target.name, schema.names)
+        asked = _shown(lower) if lower == upper else f"{_shown(lower)} to {_shown(upper)}"
+        yield Finding(
+            "data-conflict",
+            "warning",
+            (subject.label,),
+            f"{quoted(subject.label)} asks for {quantity} of {asked} on average over its region, "
+            f"but among the {len(classes)} rows there it is {_shown(hits / len(classes))} "
+            f"({CONFIDENCE:.0%} interval {_shown(interval.low)} to {_shown(interval.high)}). "
+            "Where the data are biased and the rule is to win, leave it; "
+            "else correct the probability or narrow the condition.",
+            count=hits,
+            share=hits / len(classes),
+        )
+
+
+def _mean_bounds(demand: Any) -> Iterator[tuple[Bools, float, float]]:
+    """Member classes with the least and the most that their mean probability may be over the rows."""
+    match demand:
+        case ProbabilityIntervals(members, lower, upper):
+            allowed = (lower <= upper).any(axis=1)
+            if allowed.any():
+                least, most = lower[allowed].min(axis=1), upper[allowed].max(axis=1)
+                yield members[0], float(least.mean()), float(most.mean())
+        case TargetProbability(members, probability):
+            yield members[0], float(probability.mean()), float(probability.mean())
+        case TargetClassProbabilities(probability):
+            for index, mean in enumerate(probability.mean(axis=0)):
+                yield np.arange(probability.shape[1]) == index, float(mean), float(mean)
+
+
+def _distribution(subject: Subject, demand: NormalMixture, targets: Floats) -> Iterator[Finding]:
+    """Rows against `y ~ Normal(…)`: the probability transform of y is uniform where the rule is right."""
+    if len(targets) < FEWEST_ROWS:
+        return
+    transform = np.sum(demand.weight * norm.cdf((targets[:, None] - demand.mean) / demand.sd), axis=1)
+    test = kstest(transform, "uniform")
+    if test.pvalue >= 1 - CONFIDENCE:
+        return
+    yield Finding(
+        "data-conflict",
+        "warning",
+        (subject.label,),
+        f"The {len(targets)} rows in the region of {quoted(subject.label)} are not distributed as it says "
+        f"(Kolmogorov–Smirnov p = {test.pvalue:.2g}; {np.mean(transform < 0.5):.0%} lie below its median). "
+        "Where the rule is to win against the data, leave it; else correct the distribution.",
+        count=len(targets),
+    )
+
+
+def _shown(value: float) -> str:
+    return number_text(float(f"{value:.4g}"))

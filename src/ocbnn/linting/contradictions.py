@@ -1,0 +1,306 @@
+"""Rules that cannot all be obeyed: inputs where they apply together and leave no output.
+
+For regions that are boxes or half-spaces and endpoints affine in x this is decided exactly: an input with
+lower₁(x) > upper₂(x) in both regions is a (mixed-integer) linear program. Other rules are compared at points.
+Every witness is checked against the rules themselves before it is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from itertools import combinations, islice, product
+
+import numpy as np
+
+from ocbnn.linting.agreement import without_output
+from ocbnn.linting.demands import Gap, class_count, ways_to_fail
+from ocbnn.linting.findings import Finding, Severity
+from ocbnn.linting.geometry import (
+    Bools,
+    Cell,
+    Floats,
+    Space,
+    box_is_empty,
+    interior_point,
+    intersection,
+    is_flat,
+    largest,
+    simplest,
+)
+from ocbnn.linting.subjects import Subject, draws, possible, window
+from ocbnn.linting.words import asked, at_input, quoted, raw_input, ruled_columns
+from ocbnn.rules.outputs import Functions, Normals
+from ocbnn.schema import Schema
+
+MOST_CELLS = 256
+"""How many pieces that two rules have in common are looked at."""
+MOST_TRIPLES = 5_000
+"""How many triples of rules are looked at."""
+ENOUGH_POINTS = 16
+ROUNDING = 1e-9
+"""How far, relative to the columns' ranges, a point may miss a condition like `x1 + x2 = 1`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clash:
+    """An input at which rules leave no output; `thin` where they only meet there on a boundary."""
+
+    point: Floats
+    thin: bool = False
+
+
+def contradictions(subjects: Sequence[Subject], schema: Schema, space: Space) -> list[Finding]:
+    """One finding per pair of rules that contradict each other, and per triple of which no pair does."""
+    meet = overlaps(subjects, space)
+    failing = np.zeros((len(subjects), len(subjects)), dtype=bool)
+    findings = []
+    for i, j in combinations(range(len(subjects)), 2):
+        if not meet[i, j]:
+            continue
+        group = (subjects[i], subjects[j])
+        clash = find_clash(group, schema, space)
+        if clash is not None:
+            failing[i, j] = failing[j, i] = True
+            findings.append(_report(group, clash, schema))
+    for triple in islice(_triples(subjects, meet & ~failing), MOST_TRIPLES):
+        clash = find_clash(triple, schema, space)
+        if clash is not None:
+            findings.append(_report(triple, clash, schema))
+    return findings
+
+
+def overlaps(subjects: Sequence[Subject], space: Space) -> Bools:
+    """Which pairs of rules have pieces whose bounds and levels overlap."""
+    owner = np.array([k for k, subject in enumerate(subjects) for _ in subject.cells], dtype=int)
+    cells = [cell for subject in subjects for cell in subject.cells]
+    result = np.zeros((len(subjects), len(subjects)), dtype=bool)
+    if not cells:
+        return result
+    meet = np.ones((len(cells), len(cells)), dtype=bool)
+    for index in range(len(space.low)):
+        low, high = (np.array([getattr(cell, end)[index] for cell in cells]) for end in ("low", "high"))
+        meet &= low[:, None] <= high[None, :]
+    meet &= meet.T
+    for index in sorted({index for cell in cells for index in cell.codes}):
+        member = np.ones((len(cells), space.sizes[index]), dtype=np.float32)
+        for row, cell in enumerate(cells):
+            if index in cell.codes:
+                member[row] = np.isin(np.arange(space.sizes[index]), list(cell.codes[index]))
+        meet &= member @ member.T > 0
+    rows, columns = np.nonzero(meet)
+    result[owner[rows], owner[columns]] = True
+    return result
+
+
+def _triples(subjects: Sequence[Subject], compatible: Bools) -> Iterator[tuple[Subject, Subject, Subject]]:
+    """Triples that can fail together though no pair does.
+
+    Single intervals of one quantity that meet pairwise have a common point (Helly's theorem), so only unions
+    of intervals, sets of classes and probabilities of different classes can.
+    """
+    lines = [_line(subject) for subject in subjects]
+    for i, j in combinations(range(len(subjects)), 2):
+        if compatible[i, j] and lines[i] is not None and lines[j] is not None:
+            for k in map(int, np.flatnonzero(compatible[i] & compatible[j])):
+                if k > j and lines[k] is not None and not _meet_anyway(lines[i], lines[j], lines[k]):
+                    yield subjects[i], subjects[j], subjects[k]
+
+
+def _line(subject: Subject) -> object | None:
+    """What a rule bounds by one interval, or the classes it allows, or a mark of its own; None if inexact."""
+    demand = subject.demand
+    if demand is None or not subject.is_exact:
+        return None
+    if demand.winners is not None:
+        return demand.winners
+    if len(demand.clauses) == 1 and len(demand.clauses[0]) == 1:
+        return ("interval", demand.clauses[0][0].members)
+    return subject
+
+
+def _meet_anyway(*lines: object) -> bool:
+    if all(isinstance(line, frozenset) for line in lines):
+        return bool(frozenset.intersection(*lines))  # type: ignore[arg-type]
+    return isinstance(lines[0], tuple) and lines[0] == lines[1] == lines[2]
+
+
+# One group of rules -----------------------------------------------------------------------------------------
+
+
+def find_clash(group: Sequence[Subject], schema: Schema, space: Space) -> Clash | None:
+    """An input at which no output obeys all rules of the group; of one rule: at which it allows nothing."""
+    demands = [subject.demand for subject in group]
+    known = [demand for demand in demands if demand is not None]
+    if len(known) < len(demands):
+        return _clash_at_points(group, None, schema, space)
+    ways = ways_to_fail(known, class_count(schema), lambda _: np.inf)
+    if not ways:
+        return None
+    clash = _clash_in_cells(group, schema, space)
+    # Targets are clipped to [0, 1], so what is affine of them is not all there is.
+    if clash is None and not (all(s.is_exact for s in group) and not any(demand.widened for demand in known)):
+        clash = _clash_at_points(group, ways, schema, space)
+    return clash
+
+
+def common_cells(group: Sequence[Subject]) -> Iterator[tuple[tuple[Cell, ...], Cell]]:
+    """The pieces that all regions of the group have in common, as far as bounds and levels tell."""
+    for cells in islice(product(*(subject.cells for subject in group)), MOST_CELLS):
+        common = reduce(intersection, cells)
+        if not box_is_empty(common):
+            yield cells, common
+
+
+def _clash_in_cells(group: Sequence[Subject], schema: Schema, space: Space) -> Clash | None:
+    demands = [subject.demand for subject in group if subject.demand is not None]
+    thin: Clash | None = None
+    for cells, common in common_cells(group):
+        for way in ways_to_fail(demands, class_count(schema), partial(largest, common)):
+            clash = _solve(group, cells, common, way, schema, space)
+            if clash is not None and not clash.thin:
+                return clash
+            thin = thin or clash
+    return thin
+
+
+def _solve(
+    group: Sequence[Subject],
+    cells: Sequence[Cell],
+    common: Cell,
+    way: Sequence[Gap],
+    schema: Schema,
+    space: Space,
+) -> Clash | None:
+    """The linear program: deep inside all regions, or on their boundary where that is all they share."""
+    closed = [gap.affine for gap in way if not gap.open]
+    opened = [gap.affine for gap in way if gap.open]
+    for everywhere in (True, False):
+        point = interior_point(common, space, closed, nonnegative=opened, everywhere=everywhere)
+        if point is None:
+            continue
+        low, high = window(common, space)
+        near = Cell(
+            low, high, np.zeros_like(common.low_open), np.zeros_like(common.low_open), faces=common.faces[:0]
+        )
+        nearer = interior_point(common, space, closed, nonnegative=opened, everywhere=everywhere, window=near)
+        for candidate in (nearer, point):
+            witness = None if candidate is None else _verified(group, common, candidate, schema, space)
+            if witness is not None:
+                return Clash(witness, thin=not everywhere and not any(is_flat(cell, space) for cell in cells))
+    return None
+
+
+def _verified(
+    group: Sequence[Subject], common: Cell, point: Floats, schema: Schema, space: Space
+) -> Floats | None:
+    """The point, rounded to few digits, if all rules apply there and leave nothing."""
+    found = simplest(point, space, partial(_fails_at, group, schema))
+    if found is not None or not (common.exact and len(common.limits)):
+        return found
+    # On a set without volume no float may lie exactly.
+    room = common.limits - common.faces @ point
+    near = np.all(room >= -ROUNDING * np.abs(common.faces) @ (space.width + np.abs(point)))
+    return (
+        point
+        if near and without_output(group, point[None], schema, touching=_has_open_ends(group))[0]
+        else None
+    )
+
+
+def _fails_at(group: Sequence[Subject], schema: Schema, point: Floats) -> bool:
+    """Whether all rules of the group apply at a point that is possible, and leave no output there."""
+    row = point[None]
+    applies = possible(row, schema)[0] and all(s.rule.region.contains(row, schema)[0] for s in group)
+    return bool(applies and without_output(group, row, schema, touching=_has_open_ends(group))[0])
+
+
+def _has_open_ends(group: Sequence[Subject]) -> bool:
+    """Whether a range of one of the rules leaves out an end: `y < 1`, as written."""
+    return any(
+        bound.open
+        for subject in group
+        if subject.demand is not None
+        for clause in subject.demand.clauses
+        for part in clause
+        for bound in part.lowers + part.uppers
+    )
+
+
+def _clash_at_points(
+    group: Sequence[Subject], ways: Sequence[Sequence[Gap]] | None, schema: Schema, space: Space
+) -> Clash | None:
+    points = common_points(group, schema, space)
+    if not len(points):
+        return None
+    if ways is not None and not any(
+        subject.demand is not None and subject.demand.widened for subject in group
+    ):
+        fails = np.zeros(len(points), dtype=bool)
+        for way in ways:
+            fails |= np.logical_and.reduce([np.ones_like(fails), *(_is_open(gap, points) for gap in way)])
+    else:
+        fails = without_output(group, points, schema)
+    if not fails.any():
+        return None
+    point = points[np.argmax(fails)]
+    rounded = simplest(point, space, partial(_fails_at, group, schema))
+    return Clash(point if rounded is None else rounded)
+
+
+def _is_open(gap: Gap, points: Floats) -> Bools:
+    value = (
+        points @ gap.affine[:-1] + gap.affine[-1]
+        if len(gap.affine) > 1
+        else np.full(len(points), gap.affine[-1])
+    )
+    return value >= 0 if gap.open else value > 0
+
+
+def common_points(group: Sequence[Subject], schema: Schema, space: Space) -> Floats:
+    """Points at which all rules of the group apply: kept ones first, fresh ones where these are too few."""
+
+    def inside(points: Floats) -> Floats:
+        applies = np.logical_and.reduce([subject.rule.region.contains(points, schema) for subject in group])
+        return points[applies & possible(points, schema)]
+
+    points = inside(np.concatenate([subject.points for subject in group]))
+    if len(points) < ENOUGH_POINTS and len(group) > 1:
+        fresh = [draws(common, space, 256) for _, common in islice(common_cells(group), 8)]
+        points = np.concatenate([points, inside(np.concatenate(fresh))]) if fresh else points
+    return points
+
+
+# Words ------------------------------------------------------------------------------------------------------
+
+
+def _report(group: Sequence[Subject], clash: Clash, schema: Schema) -> Finding:
+    columns = frozenset().union(*(ruled_columns(subject.rule) for subject in group))
+    where = at_input(clash.point, schema, columns)
+    wishes = "; ".join(
+        f"{quoted(subject.label)} asks for {asked(subject.rule, clash.point, schema)}" for subject in group
+    )
+    together = "these rules apply together" if len(group) == 2 else f"these {len(group)} rules apply together"
+    searched = any(isinstance(subject.rule.output, Functions) for subject in group)
+    distributed = any(isinstance(subject.rule.output, Normals) for subject in group)
+    severity: Severity = "warning" if clash.thin or searched or distributed else "error"
+    if searched:
+        verdict = "no output was found that obeys them all (a search over outputs, not a proof)"
+    elif distributed:
+        verdict = "the distributions asked for can hardly be had together"
+    else:
+        verdict = "no output obeys them all"
+    remedy = (
+        "narrow one of the conditions so that they do not overlap there, or change what one of them asks for"
+    )
+    if clash.thin:
+        verdict += "; they share no more than a boundary"
+        remedy = "make one of the two conditions strict, such as < instead of <="
+    return Finding(
+        kind="contradiction",
+        severity=severity,
+        rules=tuple(subject.label for subject in group),
+        text=f"At {where} {together} and {verdict}: {wishes}. To resolve it, {remedy}.",
+        witness=raw_input(clash.point, schema),
+    )

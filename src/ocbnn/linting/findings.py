@@ -1,0 +1,84 @@
+"""What lint has to say: one frozen object per finding, a sentence for people in each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal[
+    "empty-region", "empty-output", "out-of-bounds", "contradiction", "data-conflict", "unobserved", "implied"
+]
+Severity = Literal["error", "warning", "info"]
+
+KINDS: tuple[Kind, ...] = (
+    "empty-region",
+    "empty-output",
+    "out-of-bounds",
+    "contradiction",
+    "data-conflict",
+    "unobserved",
+    "implied",
+)
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+SHOWN_ROWS = 10
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong, or worth knowing, about a set of rules before anything is fitted.
+
+    Attributes:
+        kind: what sort of finding, one of `KINDS`.
+        severity: "error" (a rule cannot be obeyed as written), "warning" (probably not meant), "info".
+        rules: the rules concerned, by name, or by canonical text where they have no name.
+        text: a sentence for people, with cause and remedy.
+        witness: an input in raw units at which the finding can be seen.
+        count: how many rows of the data are concerned.
+        share: `count` over the rows inside the rule's region.
+        rows: the index labels of the first ten rows concerned.
+    """
+
+    kind: Kind
+    severity: Severity
+    rules: tuple[str, ...]
+    text: str
+    witness: Mapping[str, object] | None = field(default=None, hash=False)
+    count: int | None = None
+    share: float | None = None
+    rows: tuple[object, ...] = field(default=(), hash=False)
+
+    def __str__(self) -> str:
+        lines = [f"{self.severity}: {self.kind}: {self.text}"]
+        lines += [f"  rule: {rule}" for rule in self.rules]
+        if self.witness is not None:
+            lines.append("  input: " + shown_input(self.witness))
+        if self.count is not None:
+            share = "" if self.share is None else f" ({self.share:.3g} of the rows in the region)"
+            lines.append(f"  rows: {self.count}{share}")
+        if self.rows:
+            more = ", …" if self.count is not None and self.count > len(self.rows) else ""
+            lines.append("  first: " + ", ".join(str(row) for row in self.rows) + more)
+        return "\n".join(lines)
+
+
+def shown_input(values: Mapping[str, object]) -> str:
+    """An input as `x = 1.5, sex = 'female'`."""
+    return ", ".join(
+        f"{name} = {value:.12g}" if isinstance(value, float) else f"{name} = {value!r}"
+        for name, value in values.items()
+    )
+
+
+def worst_severity(findings: Iterable[Finding]) -> Severity | None:
+    """The gravest severity among the findings; None where there are none."""
+    present = {finding.severity for finding in findings}
+    return next((severity for severity in SEVERITIES if severity in present), None)
+
+
+def by_gravity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Errors first, then by kind; among equals the order in which they were found."""
+    return tuple(
+        sorted(findings, key=lambda finding: (SEVERITIES.index(finding.severity), KINDS.index(finding.kind)))
+    )

@@ -1,0 +1,338 @@
+"""Convex pieces of regions, and exact questions about them.
+
+A `Cell` is a box with category levels, cut by half-spaces, over coded columns; integer, binary and category
+columns take whole numbers only. Whether one is empty, lies inside others, or has a point where some affine
+functions are positive is answered in closed form for boxes, else by (mixed-integer) linear programming.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from ocbnn.schema import Schema
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+# Slacks are measured in units of each column's range; below this a strict inequality counts as not met.
+SMALLEST_SLACK = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """The columns as lint sees them: which are whole numbers, what is possible, what was observed."""
+
+    integral: Bools
+    low: Floats
+    high: Floats
+    observed_low: Floats
+    observed_high: Floats
+    sizes: tuple[int, ...]
+    """The number of levels of each category column; 0 for the others."""
+
+    @classmethod
+    def of(cls, schema: Schema) -> Space:
+        limits = [_limits(column.kind, len(column.levels)) for column in schema.columns]
+        observed = np.array([column.observed for column in schema.columns], dtype=float).reshape(-1, 2)
+        return cls(
+            integral=np.array([column.kind != "continuous" for column in schema.columns], dtype=bool),
+            low=np.array([low for low, _ in limits], dtype=float),
+            high=np.array([high for _, high in limits], dtype=float),
+            observed_low=observed[:, 0],
+            observed_high=observed[:, 1],
+            sizes=tuple(len(column.levels) if column.kind == "category" else 0 for column in schema.columns),
+        )
+
+    @property
+    def width(self) -> Floats:
+        """A positive unit of length for every column."""
+        width = self.observed_high - self.observed_low
+        usable = np.isfinite(width) & (width > 0)
+        fallback = np.maximum(1.0, np.abs(np.nan_to_num(self.observed_high)))
+        return np.where(usable, np.where(usable, width, 1.0), fallback)
+
+
+def _limits(kind: str, levels: int) -> tuple[float, float]:
+    if kind == "binary":
+        return 0.0, 1.0
+    if kind == "category":
+        return 0.0, float(levels - 1)
+    return -np.inf, np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """{x : low ≤ x ≤ high, codes, faces @ x ≤ limits}, each end open or closed, each face strict or not.
+
+    `conditions` are further conditions that are neither bounds nor affine: a cell that has some is only an
+    outer approximation, and `exact` is False. They are compared, never evaluated.
+    """
+
+    low: Floats
+    high: Floats
+    low_open: Bools
+    high_open: Bools
+    codes: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    faces: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    limits: Floats = field(default_factory=lambda: np.zeros(0))
+    strict: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    conditions: tuple[object, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        return not self.conditions
+
+    @property
+    def is_box(self) -> bool:
+        return len(self.limits) == 0
+
+
+def whole_space(space: Space) -> Cell:
+    """Every input the kinds of the columns permit."""
+    closed = np.zeros(len(space.low), dtype=bool)
+    return Cell(space.low, space.high, closed, closed, faces=np.zeros((0, len(space.low))))
+
+
+def tightened(cell: Cell, space: Space) -> Cell:
+    """The same cell with the ends of whole-number columns moved to the outermost whole numbers inside."""
+    whole = space.integral
+    with np.errstate(invalid="ignore"):
+        low = np.where(cell.low_open, np.floor(cell.low) + 1, np.ceil(cell.low))
+        high = np.where(cell.high_open, np.ceil(cell.high) - 1, np.floor(cell.high))
+    low, high = np.where(whole, low, cell.low), np.where(whole, high, cell.high)
+    return replace(
+        cell, low=low, high=high, low_open=cell.low_open & ~whole, high_open=cell.high_open & ~whole
+    )
+
+
+def bounded(cell: Cell, low: Floats, high: Floats, space: Space) -> Cell:
+    """The part of a cell between two closed bounds per column."""
+    closed = np.zeros(len(low), dtype=bool)
+    box = Cell(low, high, closed, closed, faces=np.zeros((0, len(low))))
+    return intersection(cell, tightened(box, space))
+
+
+def intersection(one: Cell, other: Cell) -> Cell:
+    """What two cells have in common."""
+    codes = dict(one.codes)
+    for index, allowed in other.codes.items():
+        codes[index] = codes[index] & allowed if index in codes else allowed
+    low, high = np.maximum(one.low, other.low), np.minimum(one.high, other.high)
+    return Cell(
+        low=low,
+        high=high,
+        low_open=(one.low_open & (one.low == low)) | (other.low_open & (other.low == low)),
+        high_open=(one.high_open & (one.high == high)) | (other.high_open & (other.high == high)),
+        codes=codes,
+        faces=one.faces if other.is_box else np.concatenate([one.faces, other.faces]),
+        limits=one.limits if other.is_box else np.concatenate([one.limits, other.limits]),
+        strict=one.strict if other.is_box else np.concatenate([one.strict, other.strict]),
+        conditions=one.conditions + tuple(c for c in other.conditions if c not in one.conditions),
+    )
+
+
+def with_faces(cell: Cell, faces: Floats, limits: Floats, strict: Bools) -> Cell:
+    """A cell cut by further half-spaces."""
+    return replace(
+        cell,
+        faces=np.concatenate([cell.faces, faces]),
+        limits=np.concatenate([cell.limits, limits]),
+        strict=np.concatenate([cell.strict, strict]),
+    )
+
+
+def box_is_empty(cell: Cell) -> bool:
+    """Whether the bounds and levels alone leave no point."""
+    if any(not allowed for allowed in cell.codes.values()):
+        return True
+    reversed_ends = (cell.low > cell.high) | (cell.low == np.inf) | (cell.high == -np.inf)
+    pinched = (cell.low == cell.high) & (cell.low_open | cell.high_open)
+    return bool(np.any(reversed_ends | pinched | np.isnan(cell.low) | np.isnan(cell.high)))
+
+
+def is_empty(cell: Cell, space: Space) -> bool:
+    """Whether no point satisfies the bounds, levels and faces (conditions are not looked at)."""
+    return box_is_empty(cell) or (not cell.is_box and interior_point(cell, space) is None)
+
+
+def is_flat(cell: Cell, space: Space) -> bool:
+    """Whether a cell that has points has no volume in its continuous columns, like `x = 2`."""
+    return interior_point(cell, space, everywhere=True) is None
+
+
+def largest(cell: Cell, affine: Floats) -> float:
+    """The supremum of an affine function (coefficients…, constant) over the box around a cell."""
+    coefficients = affine[:-1]
+    used = coefficients != 0
+    ends = np.where(coefficients[used] > 0, cell.high[used], cell.low[used])
+    return float(coefficients[used] @ ends + affine[-1]) if used.any() else float(affine[-1])
+
+
+def interior_point(
+    cell: Cell,
+    space: Space,
+    positive: Sequence[Floats] = (),
+    *,
+    nonnegative: Sequence[Floats] = (),
+    everywhere: bool = False,
+    window: Cell | None = None,
+) -> Floats | None:
+    """A point of the cell at which affine functions (coefficients…, constant) are positive, deep inside.
+
+    Maximises t ≤ 1 such that every strict inequality holds with slack t, in units of the columns' ranges;
+    with `everywhere`, so must every other inequality over continuous columns: then only points in the
+    interior are found. None where there is no such point.
+    """
+    if window is not None:
+        cell = intersection(cell, window)
+    if box_is_empty(cell) or any(largest(cell, row) <= 0 for row in positive):
+        return None
+    if any(largest(cell, row) < 0 for row in nonnegative):
+        return None
+    if everywhere and np.any((cell.low == cell.high) & ~space.integral):
+        return None
+    rows = [row for row in positive if row[:-1].any()]
+    loose = [row for row in nonnegative if row[:-1].any()]
+    point = _centre(cell, space)
+    if cell.is_box and not rows and not loose:
+        return point
+    return _deepest(cell, space, rows, loose, point, everywhere)
+
+
+def _deepest(
+    cell: Cell,
+    space: Space,
+    positive: list[Floats],
+    nonnegative: list[Floats],
+    point: Floats,
+    everywhere: bool,
+) -> Floats | None:
+    above = np.array([*positive, *nonnegative]).reshape(-1, len(point) + 1)
+    normals = np.concatenate([cell.faces, -above[:, :-1]])
+    limits = np.concatenate([cell.limits, above[:, -1]])
+    continuous = ((normals != 0) & ~space.integral).any(axis=1)
+    slack = np.concatenate([cell.strict, np.arange(len(above)) < len(positive)]) | (everywhere & continuous)
+    used = np.flatnonzero((normals != 0).any(axis=0))
+    if not len(used):  # faces without columns, like 1 < 2
+        return point if np.all(np.where(slack, limits > 0, limits >= 0)) else None
+    unit, origin = _units(cell, space, point)
+    scaled, room = normals[:, used] * unit[used], limits - normals @ origin
+    norm = np.linalg.norm(scaled, axis=1)
+    norm = np.where(norm > 0, norm, 1.0)
+    low, high = (cell.low - origin)[used] / unit[used], (cell.high - origin)[used] / unit[used]
+    open_low = (cell.low_open[used] | everywhere) & ~space.integral[used] & np.isfinite(low)
+    open_high = (cell.high_open[used] | everywhere) & ~space.integral[used] & np.isfinite(high)
+    identity = np.eye(len(used))
+    matrix = np.concatenate([scaled / norm[:, None], -identity[open_low], identity[open_high]])
+    right = np.concatenate([room / norm, -low[open_low], high[open_high]])
+    slacks = np.concatenate([slack, np.ones(open_low.sum() + open_high.sum(), dtype=bool)]).astype(float)
+    solution = milp(
+        np.concatenate([np.zeros(len(used)), [-1.0]]),
+        integrality=np.concatenate([space.integral[used], [False]]).astype(int),
+        bounds=Bounds(np.concatenate([low, [0.0]]), np.concatenate([high, [1.0]])),
+        constraints=LinearConstraint(np.column_stack([matrix, slacks]), -np.inf, right),
+    )
+    if solution.x is None or solution.x[-1] <= (SMALLEST_SLACK if slacks.any() else 0.0):
+        return None
+    found = point.copy()
+    found[used] = origin[used] + unit[used] * solution.x[:-1]
+    whole = used[space.integral[used]]
+    found[whole] = np.round(found[whole])
+    return found
+
+
+def _units(cell: Cell, space: Space, point: Floats) -> tuple[Floats, Floats]:
+    """Units and origin in which the cell is neither huge nor tiny; whole-number columns stay whole."""
+    extent = cell.high - cell.low
+    narrow = np.isfinite(extent) & (extent > 0)
+    unit = np.where(narrow, np.minimum(np.where(narrow, extent, 1.0), space.width), space.width)
+    return np.where(space.integral, 1.0, unit), np.where(space.integral, 0.0, point)
+
+
+def _centre(cell: Cell, space: Space) -> Floats:
+    """A point well inside the bounds and levels, within the observed range where they meet."""
+    low, high = cell.low.copy(), cell.high.copy()
+    meets = (np.maximum(low, space.observed_low) < np.minimum(high, space.observed_high)) & np.isfinite(
+        space.observed_high - space.observed_low
+    )
+    low = np.where(meets, np.maximum(low, space.observed_low), low)
+    high = np.where(meets, np.minimum(high, space.observed_high), high)
+    step = space.width / 4
+    low, high = (
+        np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - step, 0.0)),
+        np.where(np.isfinite(high), high, np.where(np.isfinite(low), low + step, 0.0)),
+    )
+    middle = low + (high - low) / 2
+    whole = np.minimum(np.maximum(np.round(middle), np.ceil(cell.low)), np.floor(cell.high))
+    point = np.where(space.integral, whole, middle)
+    for index, allowed in cell.codes.items():
+        point[index] = min(allowed)
+    return point
+
+
+def simplest(point: Floats, space: Space, holds: Callable[[Floats], bool]) -> Floats | None:
+    """The point, continuous columns rounded to as few digits as `holds` permits; None if it never holds."""
+    with np.errstate(divide="ignore"):
+        leading = np.floor(np.log10(space.width))
+    for digits in range(1, 13):
+        unit = 10.0 ** (leading - digits)
+        rounded = np.where(space.integral, point, np.round(point / unit) / 10.0 ** (digits - leading))
+        if holds(rounded):
+            return rounded
+    return point if holds(point) else None
+
+
+def covered(cell: Cell, covers: Sequence[Cell], space: Space, budget: list[int]) -> bool:
+    """Whether every point of a cell lies in one of `covers`; False also where the budget runs out."""
+    if is_empty(cell, space):
+        return True
+    if not covers:
+        return False
+    first, rest = covers[0], covers[1:]
+    if any(condition not in cell.conditions for condition in first.conditions):
+        return covered(cell, rest, space, budget)
+    for outside in _outside(cell, first, space):
+        budget[0] -= 1
+        if budget[0] < 0 or not covered(outside, rest, space, budget):
+            return False
+    return True
+
+
+def _outside(cell: Cell, other: Cell, space: Space) -> Iterator[Cell]:
+    """The part of a cell outside another, as disjoint cells: one for each constraint, the first broken."""
+    inside = cell
+    for index in np.flatnonzero(
+        (other.low > cell.low) | ((other.low == cell.low) & other.low_open & ~cell.low_open)
+    ):
+        end, opened = other.low[index], other.low_open[index]
+        yield tightened(intersection(inside, _half(cell, index, high=end, opened=not opened)), space)
+        inside = tightened(intersection(inside, _half(cell, index, low=end, opened=opened)), space)
+    for index in np.flatnonzero(
+        (other.high < cell.high) | ((other.high == cell.high) & other.high_open & ~cell.high_open)
+    ):
+        end, opened = other.high[index], other.high_open[index]
+        yield tightened(intersection(inside, _half(cell, index, low=end, opened=not opened)), space)
+        inside = tightened(intersection(inside, _half(cell, index, high=end, opened=opened)), space)
+    for column, allowed in other.codes.items():
+        present = inside.codes.get(column, frozenset(range(space.sizes[column])))
+        yield replace(inside, codes={**inside.codes, column: present - allowed})
+        inside = replace(inside, codes={**inside.codes, column: present & allowed})
+    for face, limit, strict in zip(other.faces, other.limits, other.strict, strict=True):
+        yield with_faces(inside, -face[None], -np.array([limit]), np.array([not strict]))
+        inside = with_faces(inside, face[None], np.array([limit]), np.array([strict]))
+
+
+def _half(like: Cell, index: Any, *, low: float = -np.inf, high: float = np.inf, opened: bool) -> Cell:
+    """{x : x_index between low and high}, the finite end open or closed."""
+    size = len(like.low)
+    lows, highs = np.full(size, -np.inf), np.full(size, np.inf)
+    lows[index], highs[index] = low, high
+    ends = np.zeros(size, dtype=bool)
+    ends[index] = opened
+    return Cell(lows, highs, ends & np.isfinite(lows), ends & np.isfinite(highs), faces=np.zeros((0, size)))
