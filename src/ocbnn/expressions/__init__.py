@@ -2,7 +2,7 @@
 
 A tree says nothing about where it came from; positions in a rule's text are the parser's business.
 
-`nodes.py` the nodes · `evaluation.py` their values at points · `printing.py` their text · `algebra.py` affine forms.
+`nodes.py` the nodes · `evaluation.py` their values · `printing.py` their text · `algebra.py` affine forms.
 """
 
 from ocbnn.expressions.algebra import (

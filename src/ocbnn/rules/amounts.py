@@ -49,7 +49,7 @@ def normalised(sentence: Sentence, weighted: list[tuple[float | None, Branch]]) 
     if missing or len(set(weights)) == 1:
         return [1.0 / len(weighted)] * len(weighted)
     total = math.fsum(weights)
-    # Weights that already sum to one are kept to the last digit, so that printing and parsing changes nothing.
+    # Weights that sum to one already are kept to the last digit: printing and parsing changes nothing.
     return weights if abs(total - 1) < 1e-9 else [weight / total for weight in weights]
 
 
@@ -57,3 +57,8 @@ def require_probability(sentence: Sentence, value: Expression, tree: Branch) -> 
     number = constant(value)
     if number is not None and not 0 <= number <= 1:
         raise sentence.error(f"{number:g} is not a probability: probabilities are within [0, 1].", tree)
+
+
+def tidy(value: float) -> float:
+    """0.2 rather than 0.19999999999999998: without what arithmetic on decimals adds in the last digit."""
+    return float(f"{value:.15g}")

@@ -97,12 +97,13 @@ class Constraint:
     def text(self, schema: Schema) -> str:
         """Canonical text, `if … then …` or `always …`; for functions from Python a description."""
         target_name = "y" if schema.target is None else schema.target.name
-        output = self.output.text(target_name, schema.names)
+        names = (*schema.names, target_name, "y")
+        output = self.output.text(target_name, names)
         if isinstance(self.output, Functions):
             return f"within {self.region!r}: {output}"
         if isinstance(self.condition, Always):
             return f"always {output}"
-        return f"if {text(self.condition, target_name, schema.names)} then {output}"
+        return f"if {text(self.condition, target_name, names)} then {output}"
 
 
 def _tolerance(value: object) -> float:

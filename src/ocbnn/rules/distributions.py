@@ -17,7 +17,7 @@ from ocbnn.expressions import (
     plus,
     quantities,
 )
-from ocbnn.rules.amounts import normalised, read_suffixes, require_probability
+from ocbnn.rules.amounts import normalised, read_suffixes, require_probability, tidy
 from ocbnn.rules.labels import read_label
 from ocbnn.rules.outputs import ClassProbabilities, Normals, RuleOutput
 from ocbnn.rules.reading import Role, read_expression
@@ -65,7 +65,8 @@ def _component(sentence: Sentence, tree: Branch, first: bool) -> Branch:
     subject, component = branches(tree)
     if subject.data != "name" or not sentence.schema.is_target(name_of(subject)):
         raise sentence.error(
-            f"A rule says how {name_text(target_name(sentence))} is distributed, not {sentence.slice(subject)}.",
+            f"A rule says how {name_text(target_name(sentence))} is distributed, "
+            f"not {sentence.slice(subject)}.",
             subject,
         )
     return component
@@ -75,7 +76,8 @@ def _require_fitting(sentence: Sentence, kind: str, tree: Branch, target: Target
     name = name_text(target.name)
     if kind == "Normal" and target.task == "classification":
         raise sentence.error(
-            f"`Normal` is for numbers, but {name} has classes. Use `{name} ~ Bernoulli(p)` or `Categorical(…)`.",
+            f"`Normal` is for numbers, but {name} has classes. "
+            f"Use `{name} ~ Bernoulli(p)` or `{name} ~ Categorical(…)`.",
             tree,
         )
     if kind != "Normal" and target.task == "regression":
@@ -185,5 +187,5 @@ def _remainder(values: list[Expression], classes: int) -> Expression:
         total = plus(total, value)
     rest = minus(Number(1.0), total)
     if isinstance(rest, Number):
-        return Number(max(rest.value, 0.0) / classes)
+        return Number(tidy(max(rest.value, 0.0) / classes))
     return over(rest, Number(float(classes)))

@@ -76,23 +76,25 @@ def _dumped(rule: Constraint, place: int, schema: Schema) -> dict[str, Any]:
             f"{who} is made from Python functions, which cannot be written to a file. Write it as text."
         )
     text = rule.text(schema)
-    facts = {"name": rule.name, "source": rule.source, "reason": rule.reason, "tolerance": rule.tolerance}
-    if parse_rule(text, schema, **facts) != rule:
+    again = parse_rule(text, schema)
+    if (again.region, again.condition, again.output) != (rule.region, rule.condition, rule.output):
         raise RuleError(
             f"{who} has a region of its own, not that of its condition; `{text}` would not say the same. "
             "Make it with `parse_rule`."
         )
-    ordered = {"name": rule.name, "rule": text, **facts}
-    return {field: value for field, value in ordered.items() if value is not None}
+    entry = RuleEntry(
+        name=rule.name, rule=text, source=rule.source, reason=rule.reason, tolerance=rule.tolerance
+    )
+    return entry.model_dump(exclude_none=True)
 
 
 # From the file to entries -----------------------------------------------------------------------------------
 
 
 def _entries(path: Path) -> list[tuple[RuleEntry, int]]:
-    """Each rule of the file with the line it begins at."""
+    """Each rule of the file with the line it stands on."""
     listing = _listing(_document(_read(path)))
-    return [(_entry(node, place), node.start_mark.line + 1) for place, node in enumerate(listing, start=1)]
+    return [_entry(node, place) for place, node in enumerate(listing, start=1)]
 
 
 def _read(path: Path) -> str:
@@ -122,8 +124,8 @@ def _document(content: str) -> yaml.Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise RuleError(
-            f"the file is not well-formed YAML: {error.problem}. (A rule with `:`, `#` or a leading ` goes in "
-            "double quotes, or after `rule: >` on a line of its own.)",
+            f"the file is not well-formed YAML: {error.problem}. (A rule with `:` or `#` in it, or "
+            "a backtick at its start, goes in double quotes, or after `rule: >` on a line of its own.)",
             line=None if mark is None else mark.line + 1,
         ) from None
     except yaml.YAMLError as error:
@@ -140,7 +142,7 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise RuleError(
                 "aliases (`*…`) are not read in files of rules; write it out.", line=mark.line + 1
             )
@@ -175,7 +177,7 @@ def _fields(node: yaml.MappingNode) -> dict[str, yaml.Node]:
     return fields
 
 
-def _entry(node: yaml.Node, place: int) -> RuleEntry:
+def _entry(node: yaml.Node, place: int) -> tuple[RuleEntry, int]:
     line = node.start_mark.line + 1
     if isinstance(node, yaml.ScalarNode):
         fields: dict[str, yaml.Node] = {"rule": node}
@@ -184,16 +186,17 @@ def _entry(node: yaml.Node, place: int) -> RuleEntry:
     else:
         raise RuleError(f"rule {place} is a list; it has to be a text, or have the field `rule:`.", line=line)
     try:
-        return RuleEntry.model_validate({name: _scalar(value) for name, value in fields.items()})
+        entry = RuleEntry.model_validate({name: _scalar(value) for name, value in fields.items()})
     except ValidationError as error:
         first = error.errors()[0]
         field = str(first["loc"][0])
         where = fields[field].start_mark.line + 1 if field in fields else line
         raise RuleError(_complaint(first["type"], field, place, first.get("input")), line=where) from None
+    return entry, fields["rule"].start_mark.line + 1
 
 
 def _scalar(node: yaml.Node) -> Any:
-    """The node as text, number, truth value or None; anything with parts of its own as it is, to be refused."""
+    """The node as text, number, truth value or None; what has parts of its own, as it is."""
     if not isinstance(node, yaml.ScalarNode):
         return node
     try:
@@ -209,7 +212,7 @@ def _complaint(kind: str, field: str, place: int, given: Any) -> str:
         near = did_you_mean(field, FIELDS, quoted)
         return f"rule {place} has a field {quoted(field)}; known are {listed(map(quoted, FIELDS))}.{near}"
     what = "a number from 0 up to, but not including, 1" if field == "tolerance" else "text"
-    shown = f"a {given.id}" if isinstance(given, yaml.Node) else quoted(str(given))
+    shown = "a list or a mapping" if isinstance(given, yaml.Node) else quoted(str(given))
     quotes = "" if field == "tolerance" else " Put it in quotes."
     return f"`{field}` of rule {place} has to be {what}, not {shown}.{quotes}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from ocbnn.expressions import (
@@ -25,7 +26,7 @@ from ocbnn.expressions import (
     quantities,
     text,
 )
-from ocbnn.rules.amounts import normalised, read_suffixes, require_probability
+from ocbnn.rules.amounts import normalised, read_suffixes, require_probability, tidy
 from ocbnn.rules.distributions import read_distribution
 from ocbnn.rules.intervals import pairs_of
 from ocbnn.rules.labels import read_classes
@@ -97,17 +98,16 @@ def _is_equation(tree: Branch) -> bool:
 def _equations(sentence: Sentence, tree: Branch, role: Role) -> list[_Equation]:
     if tree.data == "member":
         subject, *elements = branches(tree)
-        margin, weight = None, None
+        suffixes: list[Branch] = []
         sides = [(subject, element) for element in elements]
     else:
         terms, _, suffixes = parts_of(tree)
         if len(terms) != 2:
             raise sentence.error("Write one `=` at a time: `y = 2`.", tree)
-        margin, weight = read_suffixes(sentence, suffixes, role)
         sides = [(terms[0], terms[1])]
-    return [
-        _Equation(*_solved(sentence, left, right, role, tree), margin, weight, tree) for left, right in sides
-    ]
+    solved = [_solved(sentence, left, right, role, tree) for left, right in sides]
+    margin, weight = read_suffixes(sentence, suffixes, role)
+    return [_Equation(quantity, value, margin, weight, tree) for quantity, value in solved]
 
 
 def _solved(
@@ -139,14 +139,15 @@ def _affine(
     form = affine_in_output(minus(left, right))
     if found and form is None:
         raise sentence.error(
-            f"`{text(left, name)}` against `{text(right, name)}` is not affine in the target: only sums of it, and "
-            "products with numbers and columns, are understood, such as `x * y + 2`. "
+            f"`{text(left, name)}` compared with `{text(right, name)}` is not affine in the target: only its "
+            "sums, and products with numbers and columns, are understood, such as `x * y + 2`. "
             "(`abs(y) <= 2` is `-2 <= y <= 2`; for anything else there is `Constraint.from_functions`.)",
             tree,
         )
     if form is None or form[0] == Number(0.0):
         raise sentence.error(
-            f"This says nothing about {name_text(name)}. What is said of inputs belongs between `if` and `then`.",
+            f"This says nothing about {name_text(name)}. "
+            "What is said of inputs belongs between `if` and `then`.",
             tree,
         )
     return form
@@ -211,10 +212,11 @@ def _bounds(sentence: Sentence, tree: Branch, role: Role) -> Comparison:
         what = "`within` is for values" if suffixes[0].data == "within" else "Weights are for values"
         raise sentence.error(f"{what}, such as `y = 2`; this is a bound.", suffixes[0])
     formula = Comparison(tuple(read_expression(sentence, term, role) for term in terms), tuple(operators))
-    for term, (left, _, right) in zip(terms[:-1], formula.pairs(), strict=True):
-        slope, intercept = _affine(sentence, left, right, term)
+    for (first, second), (left, _, right) in zip(pairwise(terms), formula.pairs(), strict=True):
+        slope, intercept = _affine(sentence, left, right, first)
         if role == "probability":
-            require_probability(sentence, over(negative(intercept), slope), term)
+            bound = second if quantities(left) else first
+            require_probability(sentence, over(negative(intercept), slope), bound)
     return formula
 
 
@@ -231,22 +233,26 @@ def _near_value(sentence: Sentence, tree: Branch, role: Role, negated: bool) -> 
         if equal == negated:
             raise _vacuous(sentence, tree)
         raise sentence.error(
-            "A value stands beside other statements here. Say how near it has to be met (`y = 2 within 0.1`), or "
-            "join it with `or` to other values only.",
+            "A value stands beside other statements here. Say how near it has to be met "
+            "(`y = 2 within 0.1`), or join it with `or` to other values only.",
             tree,
         )
     if role == "probability":
         require_probability(sentence, equation.value, tree)
     margin = Number(equation.margin)
-    ends = minus(equation.value, margin), plus(equation.value, margin)
-    inside = Comparison((ends[0], equation.quantity, ends[1]), ("<=", "<="))
+    lower, upper = (_tidied(end) for end in (minus(equation.value, margin), plus(equation.value, margin)))
+    inside = Comparison((lower, equation.quantity, upper), ("<=", "<="))
     return inside if equal else Not(inside)
+
+
+def _tidied(end: Expression) -> Expression:
+    return Number(tidy(end.value)) if isinstance(end, Number) else end
 
 
 def _vacuous(sentence: Sentence, tree: Branch) -> Exception:
     name = name_text(target_name(sentence))
     return sentence.error(
-        "A number that varies continuously never meets a single value exactly, so forbidding one says nothing. "
-        f"Say how far to stay away: `not {name} = 2 within 0.5`.",
+        "A number that varies continuously never meets a single value exactly, so forbidding one "
+        f"says nothing. Say how far to stay away: `not {name} = 2 within 0.5`.",
         tree,
     )

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ocbnn.rules.trees import Branch
     from ocbnn.schema import Label
 
+_NUMBER = re.compile(r"-?[0-9.]+([eE][-+]?[0-9]+)?")
+
 
 def read_label(sentence: Sentence, tree: Branch, labels: Sequence[Label], what: str) -> Label:
     """The label that a bare, quoted or numeric text stands for; `what` names it in errors."""
@@ -22,8 +24,7 @@ def read_label(sentence: Sentence, tree: Branch, labels: Sequence[Label], what: 
     if found is not None:
         return found
     names = sentence.schema.names
-    shown = {label_text(label, names): label for label in labels}
-    known = listed(list(shown), limit=12)
+    known = listed([label_text(label, names) for label in labels])
     if str(tree.data) in ("number", "minus") and all(isinstance(label, str) for label in labels):
         raise sentence.error(f"{sentence.slice(tree)} is a number, but needed is {what}: {known}.", tree)
     near = did_you_mean(_written(tree), [str(label) for label in labels], lambda near: f"`{near}`")
@@ -34,10 +35,10 @@ def _find_label(sentence: Sentence, tree: Branch, labels: Sequence[Label], what:
     written = _written(tree)
     match str(tree.data):
         case "quoted":
-            return next((a for a in labels if a == written), None) or _same_text(written, labels)
-        case "number" | "minus" if re.fullmatch(r"[-+0-9.eE]+", written):
-            same = (a for a in labels if not isinstance(a, str) and float(a) == float(written))
-            return next(same, _same_text(written, labels))
+            return next((a for a in labels if a == written), _same_text(written, labels))
+        case "number" | "minus" if _NUMBER.fullmatch(written):
+            numbers = (a for a in labels if not isinstance(a, str) and a == float(written))
+            return next(numbers, _same_text(written, labels))
         case "name" if not str(tree.children[0]).startswith("`"):
             _refuse_column_as_label(sentence, tree, written)
             truth = {"true": True, "false": False}.get(written.lower())
@@ -105,8 +106,8 @@ def _class_indices(sentence: Sentence, tree: Branch, classes: tuple[Label, ...])
             _require_target(sentence, terms[0])
             if len(terms) != 2 or operators[0] not in ("=", "!="):
                 raise sentence.error(
-                    "Classes have no order: compare with `=` or `!=`, write `in {…}`, or bound a probability, "
-                    "`P(…) >= 0.9`.",
+                    "Classes have no order: compare with `=` or `!=`, write `in {…}`, "
+                    "or bound a probability, `P(…) >= 0.9`.",
                     tree,
                 )
             found = _class_index(sentence, terms[1], classes)

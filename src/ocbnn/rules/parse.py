@@ -32,7 +32,7 @@ def parse_rule(
     """The constraint that a rule means.
 
     Args:
-        text: the rule, such as `if creatinine > 2 and BUN > 40 then action = 1`; `docs/rules.md` has the language.
+        text: the rule, such as `if creatinine > 2 and BUN > 40 then action = 1` (docs/rules.md).
         schema: what columns and target there are.
         name: what people call the rule.
         source: who says so, such as "KDIGO 2012, section 3".

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ocbnn.schema import Column
 
 Role = Literal["condition", "output", "probability"]
-"""Where arithmetic stands: after `if`, after `then`, or where a probability is meant (only there 60% is 0.6)."""
+"""Where arithmetic stands: after `if`, after `then`, or where a probability is meant (there, 60% is 0.6)."""
 
 
 # Conditions -------------------------------------------------------------------------------------------------
@@ -188,7 +188,8 @@ def _percent(sentence: Sentence, tree: Branch, role: Role) -> float:
         digits = str(tree.children[0]).rstrip("%").rstrip()
         share = number_text(_number(sentence, tree, 100.0))
         raise sentence.error(
-            f"`%` is understood for probabilities only. Write {share} or {digits[:40]}, whichever is the unit here.",
+            "`%` is understood for probabilities only. "
+            f"Write {share} or {digits[:40]}, whichever is the unit here.",
             tree,
         )
     return _number(sentence, tree, 100.0)
@@ -199,10 +200,10 @@ def _name(sentence: Sentence, tree: Branch, role: Role) -> Expression:
     if name in schema.names:
         column = schema.column(name)
         if column.kind == "category":
-            levels = listed([label_text(level, schema.names) for level in column.levels], limit=6)
+            levels = [label_text(level, schema.names) for level in column.levels]
             raise sentence.error(
-                f"{name_text(name)} is a category ({levels}), not a number: "
-                f"compare it with a level, as in `{name_text(name)} = {label_text(column.levels[0], schema.names)}`.",
+                f"{name_text(name)} is a category ({listed(levels, limit=6)}), not a number: "
+                f"compare it with a level, as in `{name_text(name)} = {levels[0]}`.",
                 tree,
             )
         return ColumnRef(name)
@@ -222,9 +223,10 @@ def _target(sentence: Sentence, tree: Branch, role: Role) -> Expression:
         )
     target = sentence.schema.target
     if target is not None and target.task == "classification":
+        name = name_text(target.name)
         raise sentence.error(
-            f"{quoted(name_of(tree))} is a class, not a number. Write `{name_text(target.name)} = …`, "
-            f"`{name_text(target.name)} in {{…}}`, or a probability, `P({name_text(target.name)} = …) >= 0.9`.",
+            f"{quoted(name_of(tree))} is a class, not a number. "
+            f"Write `{name} = …`, `{name} in {{…}}`, or a probability, `P({name} = …) >= 0.9`.",
             tree,
         )
     return Output()

@@ -55,7 +55,7 @@ def parse(sentence: Sentence) -> Tree[Token]:
 
     text = sentence.text
     if len(text) > LONGEST_RULE:
-        message = f"The rule has {len(text):,} characters; at most {LONGEST_RULE:,} are read. Split it into several."
+        message = f"The rule has {len(text):,} characters, more than {LONGEST_RULE:,}. Split it into several."
         raise sentence.error(message, LONGEST_RULE)
     deepest = list(accumulate((letter == "(") - (letter == ")") for letter in text))
     if max(deepest, default=0) > DEEPEST_NESTING:
@@ -116,7 +116,7 @@ _EXPECTED = (  # the most helpful first
     ({"COMMA"}, "`,`"),
     ({"_AND"}, "`and`"),
     ({"_OR"}, "`or`"),
-    ({"PLUS", "TIMES"}, "an operator such as `+`"),
+    ({"TIMES"}, "an operator such as `+`"),
     ({"$END"}, "the end of the rule"),
 )
 
@@ -137,7 +137,7 @@ def _unexpected_character(sentence: Sentence, error: UnexpectedCharacters) -> Ru
 
 
 def _unexpected_token(sentence: Sentence, error: UnexpectedToken) -> RuleError:
-    token, before = error.token, (error.token_history or [None])[-1]
+    token, before = error.token, _token_before(sentence.text, error.token)
     ended = token.type == "$END"
     at = len(sentence.text.rstrip()) if ended else position(token)
     if before is None and ended:
@@ -154,6 +154,15 @@ def _unexpected_token(sentence: Sentence, error: UnexpectedToken) -> RuleError:
     return sentence.error(wanted, at)
 
 
+def _token_before(text: str, token: Token) -> Token | None:
+    before = None
+    for other in _parser().lex(text):
+        if token.type != "$END" and position(other) >= position(token):
+            break
+        before = other
+    return before
+
+
 def _hint(token: Token, before: Token | None) -> str | tuple[str, Token] | None:
     """What was probably meant, for mistakes that people make."""
     pair = (None if before is None else before.type, token.type)
@@ -166,8 +175,8 @@ def _hint(token: Token, before: Token | None) -> str | tuple[str, Token] | None:
             return f"A product is written out: `{before} * {str(token)[:40]}`."
         case ("NAME", "NAME" | "NUMBER"):
             return (
-                f"{quoted(str(before))} and {quoted(str(token))} stand side by side. A column's name with blanks "
-                "goes in backticks, a label with blanks in quotes."
+                f"{quoted(str(before))} and {quoted(str(token))} stand side by side. "
+                "A column's name with blanks goes in backticks, a label with blanks in quotes."
             )
         case ("TILDE", _):
             known = listed(f"`{name}(…)`" for name in DISTRIBUTIONS)
