@@ -43,7 +43,7 @@ def _is_reachable(region: Single, schema: Schema) -> bool:
         return False
     if region.pieces.faces:
         polytope = polytope_of(limits, region.pieces.faces, schema)
-        if polytope is None or (len(polytope.free) and interior_point(polytope) is None):
+        if polytope is None or interior_point(polytope) is None:
             return False
     if region.pieces.condition is None:
         return True

@@ -165,6 +165,12 @@ class HalfSpace:
         """The closed other side, which together with a closed `self` leaves an equality."""
         return HalfSpace({name: -value for name, value in self.coefficients.items()}, -self.bound)
 
+    def normalised(self) -> HalfSpace:
+        """The same half-space, its first coefficient 1 or −1."""
+        size = abs(next(iter(self.coefficients.values()), 1.0))
+        scaled = {name: value / size for name, value in self.coefficients.items()}
+        return HalfSpace(scaled, self.bound / size, self.strict)
+
     def text(self) -> str:
         """As a condition: `x1 - 2 * x2 < 3`, the first coefficient positive."""
         return self._text("<" if self.strict else "<=", ">" if self.strict else ">=")

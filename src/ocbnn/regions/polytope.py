@@ -25,13 +25,13 @@ def faces_matrix(faces: Sequence[HalfSpace], names: Sequence[str]) -> tuple[Floa
 
 def equalities(faces: Sequence[HalfSpace]) -> tuple[tuple[HalfSpace, ...], tuple[HalfSpace, ...]]:
     """The faces that come with their reverse, one of each pair, and the remaining inequalities."""
-    closed = {face for face in faces if not face.strict}
-    paired = [face for face in dict.fromkeys(faces) if not face.strict and face.reversed() in closed]
-    kept: list[HalfSpace] = []
+    closed = {face.normalised() for face in faces if not face.strict}
+    paired = [face for face in faces if not face.strict and face.reversed().normalised() in closed]
+    kept: dict[HalfSpace, HalfSpace] = {}
     for face in paired:
-        if face.reversed() not in kept:
-            kept.append(face)
-    return tuple(kept), tuple(face for face in faces if face not in paired)
+        if face.reversed().normalised() not in kept:
+            kept.setdefault(face.normalised(), face)
+    return tuple(kept.values()), tuple(face for face in faces if face not in paired)
 
 
 def linear_program(
@@ -204,6 +204,8 @@ def _eliminate(
 def interior_point(polytope: Polytope) -> tuple[FloatArray, float] | None:
     """The Chebyshev centre, farthest from every face, and that distance in scaled units; None where empty."""
     count = len(polytope.free)
+    if not count:
+        return np.empty(0), 0.0
     rows = np.hstack([polytope.matrix, np.ones((len(polytope.matrix), 1))])
     objective = np.append(np.zeros(count), -1.0)
     solution = linear_program(objective, rows, polytope.bound, [(None, None)] * count + [(None, 1.0)])
@@ -212,21 +214,26 @@ def interior_point(polytope: Polytope) -> tuple[FloatArray, float] | None:
     return solution[:-1], float(solution[-1])
 
 
-def spread_starts(
-    generator: np.random.Generator, polytope: Polytope, centre: FloatArray, n: int, directions: int = 48
+def extreme_points(polytope: Polytope, directions: int = 48) -> FloatArray:
+    """Corners (k, free): the farthest along each column, both ways, and along fixed random directions."""
+    count = len(polytope.free)
+    some = np.random.default_rng(0).standard_normal((min(4 * count, max(directions - 2 * count, 0)), count))
+    wanted = np.vstack([np.eye(count), -np.eye(count), some])
+    found = [linear_program(row, polytope.matrix, polytope.bound, [(None, None)] * count) for row in wanted]
+    return np.array([point for point in found if point is not None]).reshape(-1, count)
+
+
+def spread_points(
+    generator: np.random.Generator, extremes: FloatArray, centre: FloatArray, n: int
 ) -> FloatArray:
     """Points (n, free) inside, spread out: random convex combinations of extreme points and the centre.
 
     A walk that starts at the centre of a wedge a thousand times longer than wide would need a million steps
     to get from end to end; one that starts spread, and steps in the shape of that spread, needs a few.
     """
-    count = len(centre)
-    wanted = generator.standard_normal((min(4 * count, directions), count))
-    wanted = np.vstack([np.eye(count), -np.eye(count), wanted])[: max(directions, 2 * count)]
-    found = [linear_program(row, polytope.matrix, polytope.bound, [(None, None)] * count) for row in wanted]
-    extremes = np.array([centre] + [point for point in found if point is not None])
-    weights = generator.dirichlet(np.full(len(extremes), 0.5), size=n)
-    return 0.95 * (weights @ extremes) + 0.05 * centre
+    known = np.vstack([extremes, centre])
+    weights = generator.dirichlet(np.full(len(known), 0.5), size=n)
+    return 0.95 * (weights @ known) + 0.05 * centre
 
 
 def hit_and_run(
@@ -245,7 +252,7 @@ def hit_and_run(
         )
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 1e-24))
-        for _ in range(12 + 6 * count):
+        for _ in range(12 + 6 * count if count else 0):
             direction = generator.standard_normal(points.shape) @ root.T
             room = np.maximum(polytope.bound - points @ polytope.matrix.T, 0.0)
             speed = direction @ polytope.matrix.T

@@ -18,6 +18,7 @@ from ocbnn.expressions import Condition, columns, evaluate, label_text, name_tex
 from ocbnn.regions.intervals import BoolArray, FloatArray, FrozenMapping, HalfSpace, Interval
 from ocbnn.regions.limits import Limits, code, growable_sides, grown, limits_of
 from ocbnn.regions.polytope import equalities, face_limits
+from ocbnn.regions.walking import corners
 from ocbnn.schema import Label, Schema
 
 PROBES = 4096
@@ -72,8 +73,9 @@ class Region(ABC):
         return limits.low, limits.high
 
     def vertices(self, schema: Schema, limit: int = 64) -> FloatArray:
-        """At most `limit` corners (k, Q) of the bounding box over the ruled columns, those that are inside.
+        """At most `limit` corners (k, Q): those of the bounding box over the ruled columns that are inside.
 
+        Half-spaces add corners of their own; a union has those of its components.
         Ruled discrete columns are at their ends too, ruled categories at each of their levels; columns the
         rule does not name are in the middle of their range. Open ends are moved in by a millionth of the
         range.
@@ -81,8 +83,15 @@ class Region(ABC):
         limits = self.limits(schema)
         if len(limits.empty_columns()):
             return np.empty((0, len(schema.columns)))
-        corners = np.array(list(itertools.islice(_corners(self, limits, schema), _CORNERS)))
-        return corners[self.contains(corners, schema)][:limit]
+        boxed = np.array(list(_corners(self, limits, schema)))
+        boxed = np.vstack([boxed, self._own_corners(limits, schema, boxed)])
+        boxed = boxed[self.contains(boxed, schema) & limits.contains(boxed)]
+        scaled = (boxed - limits.low) / np.where(limits.high > limits.low, limits.high - limits.low, 1.0)
+        _, first = np.unique(scaled.round(5), axis=0, return_index=True)
+        return boxed[np.sort(first)][:limit]
+
+    def _own_corners(self, limits: Limits, schema: Schema, boxed: FloatArray) -> FloatArray:
+        return boxed[:0]
 
 
 _CORNERS = 4096
@@ -226,14 +235,19 @@ class HalfSpaces(Single):
     def conditions(self) -> Iterator[tuple[str, Box | HalfSpaces]]:
         for words, box in self.box.conditions():
             yield words, HalfSpaces(box, self.faces)
-        equal, unequal = equalities(self.faces)
-        given: list[tuple[str, tuple[HalfSpace, ...]]] = [
-            (face.equality_text(), (face, face.reversed())) for face in equal
-        ]
-        given += [(face.text(), (face,)) for face in unequal]
-        for words, dropped in given:
-            rest = tuple(face for face in self.faces if face not in dropped)
+        for words, dropped in self._face_conditions():
+            rest = tuple(face for face in self.faces if face.normalised() not in dropped)
             yield words, HalfSpaces(self.box, rest) if rest else self.box
+
+    def _face_conditions(self) -> Iterator[tuple[str, set[HalfSpace]]]:
+        equal, unequal = equalities(self.faces)
+        for face in equal:
+            yield face.equality_text(), {face.normalised(), face.reversed().normalised()}
+        for face in unequal:
+            yield face.text(), {face.normalised()}
+
+    def _own_corners(self, limits: Limits, schema: Schema, boxed: FloatArray) -> FloatArray:
+        return corners(limits, self.faces, schema, boxed)
 
     @property
     def pieces(self) -> Pieces:
@@ -317,6 +331,12 @@ class Union(Region):
         for index, region in enumerate(self.regions):
             for words, rest in region.conditions():
                 yield words, Union((*self.regions[:index], rest, *self.regions[index + 1 :]))
+
+    def vertices(self, schema: Schema, limit: int = 64) -> FloatArray:
+        parts = self.components()
+        each = max(limit // max(len(parts), 1), 1)
+        found = [part.vertices(schema, each) for part in parts]
+        return np.concatenate([np.empty((0, len(schema.columns))), *found])[:limit]
 
     def components(self) -> tuple[Single, ...]:
         return tuple(part for region in self.regions for part in region.components())

@@ -12,10 +12,11 @@ from ocbnn.regions.polytope import (
     Indices,
     Polytope,
     equalities,
+    extreme_points,
     hit_and_run,
     interior_point,
     polytope_of,
-    spread_starts,
+    spread_points,
 )
 from ocbnn.schema import Schema
 
@@ -34,32 +35,59 @@ def walker(
     caller keeps those.
     """
     polytope = polytope_of(limits, faces, schema)
-    if polytope is None:
+    found = None if polytope is None else interior_point(polytope)
+    if polytope is None or found is None:
         return None
-    centre = np.empty(0)
-    if len(polytope.free):
-        found = interior_point(polytope)
-        if found is None:
-            return None
-        centre = found[0]
-    size = limits.high - limits.low
+    extremes = extreme_points(polytope)
 
     def draw(count: int) -> FloatArray:
-        points = limits.from_unit(generator.random((count, len(size))))
-        moved = np.tile(centre, (count, 1))
-        if len(centre):
-            moved = hit_and_run(generator, polytope, spread_starts(generator, polytope, centre, count))
-        free, pivots = polytope.free, polytope.pivots
-        if limits.discrete[free].any():
+        moved = hit_and_run(generator, polytope, spread_points(generator, extremes, found[0], count))
+        if limits.discrete[polytope.free].any():
             moved = _whole(generator, polytope, moved, limits)
-        solved = polytope.pivot_constant - moved @ polytope.pivot_matrix.T
-        points[:, free] = np.clip(limits.low[free] + size[free] * moved, limits.low[free], limits.high[free])
-        points[:, pivots] = limits.low[pivots] + size[pivots] * solved
-        whole = limits.discrete & np.isin(np.arange(len(size)), np.concatenate([free, pivots]))
-        points[:, whole] = np.round(points[:, whole])
-        return _met_exactly(points, pivots, faces, schema)
+        others = limits.from_unit(generator.random((count, len(schema.columns))))
+        return _placed(moved, polytope, others, limits, faces, schema)
 
     return draw
+
+
+def corners(
+    limits: Limits, faces: Sequence[HalfSpace], schema: Schema, boxed: FloatArray, inset: float = 1e-6
+) -> FloatArray:
+    """Corners of the half-spaces themselves, moved in a little; other columns as in the box's corners."""
+    polytope = polytope_of(limits, faces, schema)
+    found = None if polytope is None else interior_point(polytope)
+    if polytope is None or found is None:
+        return boxed[:0]
+    extremes = np.unique(extreme_points(polytope).round(12), axis=0)
+    moved = (1 - inset) * extremes + inset * found[0]
+    count = max(len(moved), len(boxed))
+    return _placed(
+        np.resize(moved, (count, moved.shape[1])),
+        polytope,
+        np.resize(boxed, (count, boxed.shape[1])),
+        limits,
+        faces,
+        schema,
+    )
+
+
+def _placed(
+    moved: FloatArray,
+    polytope: Polytope,
+    others: FloatArray,
+    limits: Limits,
+    faces: Sequence[HalfSpace],
+    schema: Schema,
+) -> FloatArray:
+    """Coded points: scaled free columns put in their places among the others, solved columns after them."""
+    points = others.copy()
+    free, pivots, size = polytope.free, polytope.pivots, limits.high - limits.low
+    solved = polytope.pivot_constant - moved @ polytope.pivot_matrix.T
+    points[:, free] = np.clip(limits.low[free] + size[free] * moved, limits.low[free], limits.high[free])
+    points[:, pivots] = limits.low[pivots] + size[pivots] * solved
+    whole = np.array([index for index in (*free, *pivots) if limits.discrete[index]], dtype=np.intp)
+    points[:, whole] = np.round(points[:, whole])
+    return _met_exactly(points, pivots, faces, schema)
 
 
 def _whole(

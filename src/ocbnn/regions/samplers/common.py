@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ocbnn.errors import RegionError
-from ocbnn.regions.blame import too_thin, unreachable
+from ocbnn.regions.blame import is_reachable, too_thin, unreachable
 from ocbnn.regions.intervals import FloatArray
 from ocbnn.regions.limits import Limits
 from ocbnn.regions.polytope import equalities
@@ -23,7 +22,8 @@ Draw = Callable[[int], FloatArray]
 
 TRIES = 1_000_000
 """The most points tried before a region counts as too thin, or 200 for each point wanted if that is more."""
-WALK_TRIES = 50_000
+WALKS = 50_000
+"""The most walks before a region counts as too thin, or 20 for each point wanted if that is more."""
 THIN = 0.01
 """Half-spaces that hold less of their bounding box than this are walked in rather than hit by chance."""
 
@@ -58,22 +58,26 @@ def reachable_limits(region: Region, schema: Schema) -> Limits:
     return limits
 
 
-def kept_inside(draw: Draw, region: Region, schema: Schema, n: int, tries: int = TRIES) -> FloatArray:
+def kept_inside(draw: Draw, region: Single, schema: Schema, limits: Limits, n: int) -> FloatArray:
     """The first n drawn points that are inside; an error, not an endless loop, where too few are."""
-    most = max(tries, 200 * n)
-    kept: list[FloatArray] = []
-    inside = tried = 0
-    wanted = n
-    while inside < n:
+    kept = np.empty((0, len(schema.columns)))
+    most, tried, wanted = max(TRIES, 200 * n), 0, n
+    while len(kept) < n:
         if tried >= most:
-            raise too_thin(region, schema, inside, tried)
-        drawn = draw(wanted)
-        points = drawn[region.contains(drawn, schema)]
-        kept.append(points)
-        tried, inside = tried + len(drawn), inside + len(points)
-        rate = max(inside, 1) / tried
-        wanted = int(min(max(1.2 * (n - inside) / rate, 256), 65_536))
-    return np.concatenate(kept)[:n] if kept else np.empty((0, len(schema.columns)))
+            raise too_thin(region, schema, len(kept), tried)
+        points = draw(wanted)
+        kept = np.concatenate([kept, _inside(points, region, schema, limits)])
+        tried += len(points)
+        wanted = _still_to_draw(n, len(kept), tried)
+    return kept[:n]
+
+
+def _inside(points: FloatArray, region: Single, schema: Schema, limits: Limits) -> FloatArray:
+    return points[region.contains(points, schema) & limits.contains(points)]
+
+
+def _still_to_draw(n: int, inside: int, tried: int) -> int:
+    return int(min(max(1.2 * (n - inside) * tried / max(inside, 1), 256), 65_536))
 
 
 def acceptance(region: Region, schema: Schema, limits: Limits) -> float:
@@ -96,21 +100,39 @@ def is_thin(region: Region, schema: Schema) -> bool:
 
 def uniform_inside(generator: np.random.Generator, region: Single, schema: Schema, n: int) -> FloatArray:
     """Uniform points of one region, by rejection where it is roomy, by walking where it is thin."""
-    if is_thin(region, schema):
-        return walked_inside(generator, region, schema, n)
+    inside = walked_inside if is_thin(region, schema) else rejected_inside
+    return inside(generator, region, schema, n)
+
+
+def rejected_inside(generator: np.random.Generator, region: Single, schema: Schema, n: int) -> FloatArray:
+    """Uniform points of one region: drawn in the bounding box, kept where they are inside."""
     limits = reachable_limits(region, schema)
+    columns = len(schema.columns)
     return kept_inside(
-        lambda count: limits.from_unit(generator.random((count, len(schema.columns)))), region, schema, n
+        lambda count: limits.from_unit(generator.random((count, columns))), region, schema, limits, n
     )
 
 
 def walked_inside(generator: np.random.Generator, region: Single, schema: Schema, n: int) -> FloatArray:
-    """Uniform points of one region by hit-and-run in its half-spaces."""
+    """Uniform points of one region by hit-and-run in its half-spaces; what walks outside is walked again."""
+    if not region.pieces.faces:
+        return rejected_inside(generator, region, schema, n)
     limits = reachable_limits(region, schema)
     draw = walker(generator, limits, region.pieces.faces, schema)
     if draw is None:
         raise unreachable(region, schema)
-    return kept_inside(draw, region, schema, n, WALK_TRIES)
+    kept = np.empty((0, len(schema.columns)))
+    tried, wanted = 0, max(n, 256)
+    while len(kept) < n:
+        if tried and not len(kept):
+            raise unreachable(region, schema)
+        if tried >= max(WALKS, 20 * n):
+            raise too_thin(region, schema, len(kept), tried)
+        points = draw(wanted)
+        kept = np.concatenate([kept, _inside(points, region, schema, limits)])
+        tried += len(points)
+        wanted = min(_still_to_draw(n, len(kept), tried), 8192)
+    return kept[:n]
 
 
 def over_components(sampler: ComponentSampler) -> Sampler:
@@ -126,27 +148,16 @@ def over_components(sampler: ComponentSampler) -> Sampler:
         if len(parts) == 1:
             return sampler(generator, parts[0], schema, data, n)
         shares = component_shares(parts, schema)
-        if not shares.sum() > 0:
+        if not shares.any():
             raise unreachable(region, schema)
-        kept: list[FloatArray] = []
-        missing = n
-        while missing > 0:
-            counts = generator.multinomial(missing, shares)
-            for index in np.flatnonzero(counts):
-                try:
-                    points = sampler(generator, parts[index], schema, data, int(counts[index]))
-                except RegionError:
-                    if shares[index] == shares.sum():
-                        raise
-                    shares = np.where(np.arange(len(shares)) == index, 0.0, shares)
-                    shares = shares / shares.sum()
-                    continue
-                overlap = np.sum([part.contains(points, schema) for part in parts], axis=0)
-                points = points[generator.random(len(points)) * overlap < 1.0]
-                kept.append(points)
-                missing -= len(points)
-        points = np.concatenate(kept) if kept else np.empty((0, len(schema.columns)))
-        return points[generator.permutation(len(points))]
+        kept = np.empty((0, len(schema.columns)))
+        while len(kept) < n:
+            counts = generator.multinomial(n - len(kept), shares)
+            for part, count in zip(parts, counts, strict=True):
+                points = sampler(generator, part, schema, data, int(count)) if count else kept[:0]
+                overlap = np.sum([other.contains(points, schema) for other in parts], axis=0)
+                kept = np.concatenate([kept, points[generator.random(len(points)) * overlap < 1.0]])
+        return kept[generator.permutation(n)]
 
     return drawn
 
@@ -154,7 +165,7 @@ def over_components(sampler: ComponentSampler) -> Sampler:
 def component_shares(parts: tuple[Single, ...], schema: Schema) -> FloatArray:
     """Each component's share of points: its volume's, or an equal one if it has none (`x = 2 or x > 3`)."""
     limits = [part.limits(schema) for part in parts]
-    found = np.array([not len(each.empty_columns()) for each in limits], dtype=bool)
+    found = np.array([is_reachable(part, schema) for part in parts], dtype=bool)
     if not found.any():
         return np.zeros(len(parts))
     sizes = np.array([each.sizes() for each in limits])

@@ -148,7 +148,7 @@ def _usable(data: FloatArray | None, schema: Schema, sampler: str) -> FloatArray
             "pass data, or use sampler='sobol'."
         )
     known = np.asarray(data, dtype=np.float64)
-    low, high = np.array([column.bounds for column in schema.columns]).T
+    low, high = np.array([possible_ends(column) for column in schema.columns]).T
     known = known[np.all((known >= low) & (known <= high), axis=1)]
     if not len(known):
         raise RegionError(

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ocbnn.regions.intervals import FloatArray
-from ocbnn.regions.samplers.common import kept_inside, over_components, reachable_limits, walked_inside
+from ocbnn.regions.samplers.common import (
+    kept_inside,
+    over_components,
+    reachable_limits,
+    rejected_inside,
+    walked_inside,
+)
 from ocbnn.regions.sets import Single
 from ocbnn.schema import Schema
 
@@ -15,10 +21,7 @@ def uniform(
     generator: np.random.Generator, region: Single, schema: Schema, data: FloatArray | None, n: int
 ) -> FloatArray:
     """Independent uniform points: drawn in the bounding box, kept where they are inside."""
-    limits = reachable_limits(region, schema)
-    return kept_inside(
-        lambda count: limits.from_unit(generator.random((count, len(schema.columns)))), region, schema, n
-    )
+    return rejected_inside(generator, region, schema, n)
 
 
 @over_components
@@ -36,7 +39,7 @@ def sobol(
         power = max(int(np.ceil(np.log2(max(count, sequence.num_generated, 1)))), 6)
         return limits.from_unit(sequence.random(2 ** min(power, 16)))
 
-    return kept_inside(following, region, schema, n)
+    return kept_inside(following, region, schema, limits, n)
 
 
 @over_components
