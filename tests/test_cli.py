@@ -38,6 +38,14 @@ def words(result):
     return re.sub(r"\s+", " ", result.output)
 
 
+@pytest.fixture(scope="module")
+def shown():
+    """What `ocbnn demo` prints."""
+    result = run("demo")
+    assert result.exit_code == 0, result.output
+    return words(result)
+
+
 def test_help_answers_within_half_a_second():
     def seconds():
         start = time.perf_counter()
@@ -58,12 +66,6 @@ def test_version_is_the_packages():
 
 
 class TestDemo:
-    @pytest.fixture(scope="class")
-    def shown(self):
-        result = run("demo")
-        assert result.exit_code == 0, result.output
-        return words(result)
-
     def test_it_shows_every_rule_in_canonical_words(self, shown):
         assert "if creatinine > 2 and BUN > 40 and urine < 30 then action = 1" in shown
         assert "after KDIGO 2012" in shown

@@ -75,7 +75,7 @@ def test_the_rules_of_the_readme_parse():
     }
     targets = {
         "y": pd.Series([0.5, 1.5], name="y"),
-        "label": pd.Series(["green", "blue"], name="label"),
+        "label": pd.Series(["green", "blue", "red"], name="label"),
         "action": pd.Series([0, 1], name="action"),
     }
     assert len(rules) == 7

@@ -212,14 +212,12 @@ def _show_findings(console: Console, findings: Sequence[Finding]) -> None:
         _say(console, "Nothing is wrong with the rules.", "green")
         return
     counted = Counter(finding.severity for finding in findings)
-    _say(
-        console,
-        "Findings: " + ", ".join(f"{count} {severity}" for severity, count in counted.items()),
-        "bold",
-    )
+    tally = ", ".join(f"{count} × {severity}" for severity, count in counted.items())
+    _say(console, f"Findings: {tally}", "bold")
     styles = {"error": "red", "warning": "yellow"}
     for finding in findings:
-        _say(console, f"  {finding.severity}, {finding.kind}", styles.get(finding.severity, "dim"))
+        heading = f"  {finding.severity}, {finding.kind}: {' · '.join(finding.rules)}"
+        _say(console, heading, styles.get(finding.severity, "dim"))
         _say(console, f"    {finding.text}")
     _say(console, "")
 
@@ -227,7 +225,7 @@ def _show_findings(console: Console, findings: Sequence[Finding]) -> None:
 def _show_points(console: Console, rules: Sequence[Constraint], schema: Schema, table: pd.DataFrame) -> None:
     from ocbnn.regions import default_sampler, sample
 
-    _say(console, "Where each rule will be impressed on the network: points drawn inside its region", "bold")
+    _say(console, "Points drawn inside each rule's region: there the network will be held to it", "bold")
     data = schema.encode(table)
     for number, rule in enumerate(rules):
         sampler = default_sampler(rule.region, schema, data)

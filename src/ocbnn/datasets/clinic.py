@@ -20,12 +20,12 @@ ROWS = 400
 SEED = 2020
 
 COLUMNS: Mapping[str, Mapping[str, Any]] = {
-    "creatinine": {"unit": "mg/dL", "bounds": (0, None), "transform": "log"},
-    "BUN": {"unit": "mg/dL", "bounds": (0, None), "transform": "log"},
+    "creatinine": {"unit": "mg/dL", "bounds": (0.2, None), "transform": "log"},
+    "BUN": {"unit": "mg/dL", "bounds": (1, None), "transform": "log"},
     "urine": {"unit": "mL/h", "bounds": (0, None), "transform": "log"},
-    "lactate": {"unit": "mmol/L", "bounds": (0, None), "transform": "log"},
-    "bicarbonate": {"unit": "mmol/L", "bounds": (0, None)},
-    "MAP": {"unit": "mmHg", "bounds": (0, None)},
+    "lactate": {"unit": "mmol/L", "bounds": (0.2, None), "transform": "log"},
+    "bicarbonate": {"unit": "mmol/L", "bounds": (2, None)},
+    "MAP": {"unit": "mmHg", "bounds": (30, None)},
     "age": {"unit": "years", "bounds": (18, 120)},
 }
 """What the clinic declares about its columns, for `Schema.infer(table(), target=TARGET, columns=COLUMNS)`."""
@@ -39,14 +39,14 @@ def rules_path() -> AbstractContextManager[Path]:
 def table(rows: int = ROWS, seed: int = SEED) -> pd.DataFrame:
     """The patients: the same ones for the same seed.
 
-    Two hidden states, of the kidney and of the circulation, move the measurements together; the worse they
-    are, the likelier the action.
+    Two hidden states, of the kidney and of the circulation, move the measurements together; the worse
+    either is, the likelier the action.
     """
     generator = np.random.default_rng(seed)
     kidney, circulation = generator.normal(size=(2, rows))
-    noise = generator.normal(size=(7, rows))
+    noise = generator.normal(size=(6, rows))
     urine = np.exp(3.9 - 0.7 * kidney + 0.5 * noise[2])
-    urgency = -1.2 + 1.5 * kidney + 1.9 * circulation + 0.6 * noise[6]
+    urgency = -2.5 + 6 * np.maximum(kidney, circulation)
     return pd.DataFrame(
         {
             "creatinine": np.round(np.exp(0.15 + 0.5 * kidney + 0.2 * noise[0]), 2),
