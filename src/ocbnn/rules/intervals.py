@@ -54,8 +54,8 @@ def allowed_intervals(formula: Condition, values: dict[str, Array], points: int)
     Unused slots are (+inf, −inf).
     """
     with np.errstate(all="ignore"):
-        atoms = {pair: _atom(pair, values, points) for pair in _pairs(formula)}
-        edges = np.sort(np.concatenate([atom.breakpoint for atom in atoms.values()], axis=1), axis=1)
+        atoms = {pair: _atom(pair, values, points) for pair in pairs_of(formula)}
+        edges = _distinct(np.concatenate([atom.breakpoint for atom in atoms.values()], axis=1))
         ends = np.full((points, 1), np.inf)
         below, above = np.hstack([-ends, edges]), np.hstack([edges, ends])
         # Cells and breakpoints alternate: (−inf, e1), e1, (e1, e2), e2, …, (eB, inf).
@@ -68,17 +68,13 @@ def allowed_intervals(formula: Condition, values: dict[str, Array], points: int)
 
 def pairs_of(formula: Condition) -> list[tuple[Expression, str, Expression]]:
     """Every comparison of two neighbours in the formula."""
-    return _pairs(formula)
-
-
-def _pairs(formula: Condition) -> list[tuple[Expression, str, Expression]]:
     match formula:
         case Comparison():
             return list(formula.pairs())
         case And(items) | Or(items):
-            return [pair for item in items for pair in _pairs(item)]
+            return [pair for item in items for pair in pairs_of(item)]
         case Not(item):
-            return _pairs(item)
+            return pairs_of(item)
         case _:
             raise TypeError(f"{formula!r} says nothing about the target")
 
@@ -104,6 +100,14 @@ def require(fine: Array, values: dict[str, Array], complaint: str) -> None:
             f"{complaint} at {point or 'every point'}. "
             "Narrow the rule's condition to inputs where it is defined."
         )
+
+
+def _distinct(breakpoints: Array) -> Array:
+    """Sorted along each row; repeats become the largest number, beyond which nothing is looked at."""
+    edges = np.sort(breakpoints, axis=1)
+    again = np.pad(edges[:, 1:] == edges[:, :-1], ((0, 0), (1, 0)))
+    edges[again] = _LARGEST
+    return np.sort(edges, axis=1)
 
 
 def _interleave(cells: Array, edges: Array) -> Array:
