@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from term_cases import CASES, outputs_for
 
 from ocbnn import violation
 from ocbnn.errors import OCBNNError
@@ -20,6 +19,7 @@ from ocbnn.rules.located import (
     TargetProbability,
 )
 from ocbnn.rules.outputs import Functions
+from term_cases import CASES, outputs_for
 
 INFINITY = np.inf
 

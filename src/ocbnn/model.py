@@ -166,8 +166,9 @@ class Model:
             corners: whether the corners of regions are points too.
             key: seed of the points.
         """
-        schema = _schema(frame, target, schema, standardize)
-        likelihood = _likelihood(schema, noise)
+        described = _described(frame, target, schema)
+        schema = described if standardize else unstandardized(described)
+        likelihood = _likelihood(schema, noise, described)
         network = network or MLP(schema.width, tuple(hidden), likelihood.outputs, activation)
         coded = None if frame is None else schema.encode(frame)
         base = base or IsotropicGaussian.for_network(network, weight_scale, scale_by_fan_in=scale_by_fan_in)
@@ -199,9 +200,7 @@ def unstandardized(schema: Schema) -> Schema:
     return replace(schema, columns=columns, target=target)
 
 
-def _schema(
-    frame: pd.DataFrame | None, target: str | pd.Series | None, schema: Schema | None, standardize: bool
-) -> Schema:
+def _described(frame: pd.DataFrame | None, target: str | pd.Series | None, schema: Schema | None) -> Schema:
     if schema is None:
         if frame is None:
             raise ModelError("Model.build needs a table (frame=…, target=…) or a schema.")
@@ -210,16 +209,17 @@ def _schema(
         raise ModelError(
             "Model.build needs to know what is predicted: give target=…, or a schema that has one."
         )
-    return schema if standardize else unstandardized(schema)
+    return schema
 
 
-def _likelihood(schema: Schema, noise: float | None) -> Likelihood:
-    target = schema.target
+def _likelihood(schema: Schema, noise: float | None, described: Schema) -> Likelihood:
+    """The likelihood of the task; learnt noise is half-normal with the scale sd(y), known to `described`."""
+    target, standard = schema.target, described.target
     assert target is not None
+    assert standard is not None
     if target.task == "regression":
-        # sd(y) as the half-normal's scale: in model units 1, unless they are raw.
-        prior_scale = 1.0
-        return Gaussian(None if noise is None else noise / target.scale, noise_prior=prior_scale)
+        spread = standard.scale / target.scale
+        return Gaussian(None if noise is None else noise / target.scale, noise_prior=spread)
     if noise is not None:
         raise ModelError(f"{target.name!r} is a class, which has no noise; leave noise out.")
     if len(target.classes) < 2:

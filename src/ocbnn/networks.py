@@ -9,6 +9,7 @@ The flat vector is what engines move, store and compare; a network only knows ho
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -102,7 +103,7 @@ class MLP:
 
     @property
     def _layers(self) -> list[tuple[int, int]]:
-        return list(zip(self.widths[:-1], self.widths[1:], strict=True))
+        return list(itertools.pairwise(self.widths))
 
     def unravel(self, w: Float[Array, " size"]) -> list[tuple[Array, Array]]:
         """The (weights, biases) of each layer."""

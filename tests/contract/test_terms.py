@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from term_cases import CASES, PAIRS, POINTS, log_softmax, outputs_for, term_of
 
 from ocbnn import violation
 from ocbnn.priors.terms import DEFAULTS, TERMS, Setting, default_term
 from ocbnn.rules.located import NormalMixture, TargetClassProbabilities, TargetProbability
 from ocbnn.schema import Target
+from term_cases import CASES, PAIRS, POINTS, log_softmax, outputs_for, term_of
 
 DRAWS = 3000
 EVERY_PAIR = pytest.mark.parametrize(("term_name", "case_name"), PAIRS)
@@ -33,7 +33,7 @@ def calibrated(term_name, case):
 
 @cache
 def compiled(term_name, case_name):
-    """Scores and their gradient in what the network puts out (y or logits): compiled once per pair and dtype."""
+    """Scores and their gradient in a network's outputs (y or logits), compiled once per pair and dtype."""
     case = CASES[case_name]
     term = calibrated(term_name, case)
 
@@ -72,7 +72,9 @@ def test_scores_have_one_number_per_draw_and_point_with_points_and_strength_trac
 @pytest.mark.parametrize("case_name", ["interval", "half-line", "gap", "intervals that vary"])
 def test_points_that_are_constants_score_like_traced_ones(case_name):
     case, value = CASES[case_name], outputs_for(CASES[case_name], DRAWS)
-    term = calibrated("negative-exponential", case)  # it leaves out gaps that are empty at all constant points
+    term = calibrated(
+        "negative-exponential", case
+    )  # it leaves out gaps that are empty at all constant points
     constant = term.log_density(case.output, case.located, jnp.asarray(value), 3.0)
     traced, _ = compiled("negative-exponential", case_name)(value, 3.0)
     np.testing.assert_allclose(traced, constant, rtol=1e-12, atol=1e-15)
@@ -130,7 +132,9 @@ def test_what_is_asked_scores_highest_among_distributions(case_name):
         asked = np.stack([1 - asked, asked], axis=-1)
     with np.errstate(divide="ignore"):
         value = np.log(asked)
-    best = calibrated("target-probability", case).log_density(case.output, case.located, jnp.asarray(value), 3.0)
+    best = calibrated("target-probability", case).log_density(
+        case.output, case.located, jnp.asarray(value), 3.0
+    )
     others, _ = compiled("target-probability", case_name)(outputs_for(case, DRAWS), 3.0)
     np.testing.assert_allclose(best, 0.0, atol=1e-12)
     assert np.all(others < 0)

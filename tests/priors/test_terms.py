@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,6 @@ import pytest
 import scipy.integrate
 import scipy.special
 import scipy.stats
-from term_cases import CASES, POINTS, log_softmax, outputs_for
 
 from ocbnn import violation
 from ocbnn.errors import ModelError
@@ -27,6 +28,7 @@ from ocbnn.priors.terms import (
 )
 from ocbnn.rules.located import AllowedClasses, AllowedIntervals, AllowedValues, ProbabilityIntervals
 from ocbnn.schema import Target
+from term_cases import CASES, POINTS, log_softmax, outputs_for
 
 DRAWS = 50
 
@@ -45,7 +47,9 @@ def score(term, case_name, value, strength):
 def by_point(case_name, value, formula):
     """An independent formula of (value, point), one output at a time."""
     case = CASES[case_name]
-    return np.array([[formula(draw[point], point, case.located) for point in range(POINTS)] for draw in value])
+    return np.array(
+        [[formula(draw[point], point, case.located) for point in range(POINTS)] for draw in value]
+    )
 
 
 @pytest.mark.parametrize("case_name", ["interval", "half-line", "gap", "intervals that vary"])
@@ -85,9 +89,7 @@ def test_negative_exponential_is_equation_6_summed_over_forbidden_intervals(case
         pairs = [(a, b) for a, b in zip(located.lower[point], located.upper[point], strict=True) if a <= b]
         ends = [-np.inf, *[end for pair in pairs for end in pair], np.inf]
         gaps = [(a, b) for a, b in zip(ends[::2], ends[1::2], strict=True) if a < b]
-        penalties = [
-            np.prod([_soft_indicator(g) for g in (a - y, y - b) if np.isfinite(g)]) for a, b in gaps
-        ]
+        penalties = [np.prod([_soft_indicator(g) for g in (a - y, y - b) if np.isfinite(g)]) for a, b in gaps]
         return -1e4 * sum(penalties)
 
     expected = by_point(case_name, value, formula)
@@ -230,7 +232,7 @@ def test_distance_converges_to_the_truncated_density_as_strength_grows():
     errors = [abs(_mean_under(_half_line_term(Distance(), s)) - truncated) for s in strengths]
     # The mass outside shrinks like 1/√strength: a factor of ten per step.
     assert errors[0] < 0.1
-    assert all(later < 0.15 * earlier for earlier, later in zip(errors[:-1], errors[1:], strict=True))
+    assert all(later < 0.15 * earlier for earlier, later in itertools.pairwise(errors))
 
 
 def test_negative_exponential_does_not_converge_to_it_which_is_why_it_is_no_default():

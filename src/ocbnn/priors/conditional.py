@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 from ocbnn import regions
 from ocbnn.errors import ModelError
 from ocbnn.likelihoods import Likelihood
-from ocbnn.networks import Network
+from ocbnn.networks import AnyArray, Network
 from ocbnn.priors.base import Prior
 from ocbnn.priors.isotropic import IsotropicGaussian
 from ocbnn.priors.terms import TERMS, Setting, Strength, Term, default_term
@@ -46,10 +46,10 @@ REFERENCE_POINTS = 128
 class RulePoints(NamedTuple):
     """The points at which one rule is scored, and how much they count."""
 
-    coded: Float[Array, "T Q"]
-    inputs: Float[Array, "T D"]
+    coded: Float[AnyArray, "T Q"]
+    inputs: Float[AnyArray, "T D"]
     located: Located  # in model units
-    weights: Float[Array, " T"]
+    weights: Float[AnyArray, " T"]
     strength: Strength
 
 
@@ -92,21 +92,19 @@ class RuleTerm:
             )
         if points < 1:
             raise ModelError(f"{_named(rule, schema)} needs at least one point, not {points}.")
-        # The scale must not move with the key or the number of points: it is part of what the rule means.
-        reference = regions.sample(
-            rule_seed(0, rule, schema), rule.region, schema, data, REFERENCE_POINTS, sampler
-        )
+        # The scale is part of what the rule means: it must not move with data, key or number of points.
+        reference = regions.sample(rule_seed(0, rule, schema), rule.region, schema, None, REFERENCE_POINTS)
         setting = Setting(_located(rule, schema, reference), target, bounded, strength)
         if not isinstance(setting.located, chosen.accepts):
             suited = ", ".join(repr(t.name) for t in TERMS.values() if isinstance(setting.located, t.accepts))
             raise ModelError(
                 f"The term {chosen.name!r} cannot score {_named(rule, schema)}; terms that can: {suited}."
             )
-        built = cls(rule, schema, chosen.calibrated(setting), _NO_POINTS, reduction, sampler, data, points)
         coded = regions.sample(rule_seed(key, rule, schema), rule.region, schema, data, points, sampler)
         if corners:
             coded = np.concatenate([coded, rule.region.vertices(schema)])
-        return replace(built, points=built.at(coded, strength=strength))
+        placed = _placed(rule, schema, coded, _reduction_weights(len(coded), reduction), strength)
+        return cls(rule, schema, chosen.calibrated(setting), placed, reduction, sampler, data, points)
 
     def at(
         self,
@@ -115,13 +113,11 @@ class RuleTerm:
         weights: Float[np.ndarray, " T"] | None = None,
         strength: Strength | None = None,
     ) -> RulePoints:
-        """This rule at given points; weights follow the reduction unless given."""
-        coded = np.asarray(coded, dtype=float)
+        """This rule at given points; weights follow the reduction, and strength stays, unless given."""
         if weights is None:
-            weights = np.full(len(coded), 1.0 if self.reduction == "sum" else 1.0 / max(len(coded), 1))
+            weights = _reduction_weights(len(coded), self.reduction)
         strength = self.points.strength if strength is None else strength
-        located = _located(self.rule, self.schema, coded)
-        return RulePoints(coded, self.schema.to_model(coded), located, np.asarray(weights), strength)
+        return _placed(self.rule, self.schema, coded, weights, strength)
 
     def redraw(self, key: int) -> RulePoints:
         """Fresh points of the same shapes, for engines that draw new ones every step; corners stay."""
@@ -133,8 +129,7 @@ class RuleTerm:
             self.drawn,
             self.sampler,
         )
-        coded = np.concatenate([fresh, self.points.coded[self.drawn :]])
-        return self.at(coded, weights=np.asarray(self.points.weights))
+        return self.at(np.concatenate([fresh, np.asarray(self.points.coded)[self.drawn :]]))
 
     def log_density(self, value: Array, points: RulePoints) -> Float[Array, ""]:
         """Σ_t weight_t · log p_g(value_t | x_t), value as `Likelihood.function` gives it at these points."""
@@ -212,7 +207,7 @@ def conditional_prior(
     *,
     data: Float[np.ndarray, "n Q"] | None = None,
     points: int = 100,
-    reduction: Reduction | None = None,
+    reduction: Reduction = "mean",
     term: Term | str | Mapping[str, Term | str] | None = None,
     strength: float | Mapping[str, float] | None = None,
     sampler: str | None = None,
@@ -229,7 +224,7 @@ def conditional_prior(
         base: the prior before rules; N(0, 1) on every weight unless given.
         data: coded rows, for samplers that use them.
         points: how many points each rule is scored at.
-        reduction: "mean" (unless given) or "sum", the paper's equation.
+        reduction: "mean", or "sum", the paper's equation.
         term: another term than each rule's default: a name in `TERMS`, a term, or one of those by rule name.
         strength: for all rules, or by rule name; each term has its own otherwise.
         sampler: a name in `regions.SAMPLERS`; each region has its own otherwise.
@@ -239,7 +234,7 @@ def conditional_prior(
     base = IsotropicGaussian.for_network(network) if base is None else base
     if base.size != network.size:
         raise ModelError(f"The base prior is over {base.size} weights, but the network has {network.size}.")
-    if reduction not in (None, "sum", "mean"):
+    if reduction not in ("sum", "mean"):
         raise ModelError(f'reduction is "sum" or "mean", not {reduction!r}.')
     names = [rule.name for rule in rules if rule.name is not None]
     for option, given in (("term", term), ("strength", strength)):
@@ -255,7 +250,7 @@ def conditional_prior(
             bounded=network.bounded,
             data=data,
             points=points,
-            reduction=reduction or "mean",
+            reduction=reduction,
             term=term.get(rule.name or "") if isinstance(term, Mapping) else term,
             strength=strength.get(rule.name or "") if isinstance(strength, Mapping) else strength,
             sampler=sampler,
@@ -283,6 +278,17 @@ def _chosen_term(rule: Constraint, schema: Schema, term: Term | str | None) -> T
     return TERMS[term]
 
 
+def _placed(
+    rule: Constraint, schema: Schema, coded: np.ndarray, weights: np.ndarray, strength: Strength
+) -> RulePoints:
+    coded = np.asarray(coded, dtype=float)
+    return RulePoints(coded, schema.to_model(coded), _located(rule, schema, coded), weights, strength)
+
+
+def _reduction_weights(points: int, reduction: Reduction) -> np.ndarray:
+    return np.full(points, 1.0 if reduction == "sum" else 1.0 / max(points, 1))
+
+
 def _located(rule: Constraint, schema: Schema, coded: Float[np.ndarray, "T Q"]) -> Located:
     """What the rule asks for at these points, in model units, refused where it asks for the impossible."""
     target = _target(schema)
@@ -302,7 +308,7 @@ def _impossible(located: Located) -> np.ndarray:
     """At which points no output can obey."""
     match located:
         case AllowedIntervals(lower, upper):
-            return ~np.any(np.isfinite(lower + upper) | (lower < upper), axis=-1)
+            return ~np.any(lower <= upper, axis=-1)
         case ProbabilityIntervals(_, lower, upper):
             return ~np.any((lower <= upper) & (lower <= 1.0) & (upper >= 0.0), axis=-1)
         case AllowedClasses(allowed):
@@ -334,8 +340,3 @@ def _target(schema: Schema) -> Target:
 
 def _named(rule: Constraint, schema: Schema) -> str:
     return f"rule {rule.name!r} ({rule.text(schema)})" if rule.name else f"the rule `{rule.text(schema)}`"
-
-
-_NO_POINTS = RulePoints(
-    np.zeros((0, 0)), np.zeros((0, 0)), AllowedClasses(np.zeros((0, 0), bool)), np.zeros(0), 1.0
-)

@@ -43,4 +43,4 @@ class IsotropicGaussian:
         return -0.5 * jnp.sum(standardised * standardised) - normaliser
 
     def sample(self, key: Key) -> Float[Array, " size"]:
-        return self.scale * jax.random.normal(as_key(key), (self.size,))
+        return jnp.asarray(self.scale) * jax.random.normal(as_key(key), (self.size,))
