@@ -106,7 +106,6 @@ _EXPECTED = (  # the most helpful first
     ({"_IF", "_ALWAYS"}, "`if` or `always`"),
     ({"_THEN"}, "`then`"),
     ({"LE", "LT", "EQ"}, "a comparison such as `<=`"),
-    ({"DISTRIBUTION"}, "a distribution"),
     ({"NAME"}, "a column"),
     ({"NUMBER"}, "a number"),
     ({"RPAR"}, "`)`"),
