@@ -1,0 +1,85 @@
+"""What the engines that follow gradients share: an optimiser with its learning rate, and safe gradients.
+
+Minibatches and fresh points make gradients noisy, so the learning rate has to fall for the last iterates to
+settle: by default it follows half a cosine down to zero over the engine's steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from ocbnn.inference.base import Context, Density, InferenceError
+
+# Adagrad as Duchi et al. (2011) and the paper have it: nothing in the accumulator at the start.
+OPTIMIZERS: dict[str, Callable[[Any], optax.GradientTransformation]] = {
+    "adam": optax.adam,
+    "adagrad": lambda rate: optax.adagrad(rate, initial_accumulator_value=0.0, eps=1e-10),
+    "rmsprop": optax.rmsprop,
+    "sgd": optax.sgd,
+}
+
+DECAYS: dict[str, Callable[[float, int], optax.Schedule]] = {
+    "cosine": lambda rate, steps: optax.cosine_decay_schedule(rate, max(steps, 1)),
+    "exponential": lambda rate, steps: optax.exponential_decay(rate, max(steps, 1), 1e-3),
+    "constant": lambda rate, steps: optax.constant_schedule(rate),
+}
+
+
+@dataclass(frozen=True)
+class Ascent:
+    """An optimiser by name, its learning rate, how that falls, and over how many steps."""
+
+    optimizer: str
+    learning_rate: float
+    decay: str
+    steps: int
+
+    def __post_init__(self) -> None:
+        for what, name, table in (("optimizer", self.optimizer, OPTIMIZERS), ("decay", self.decay, DECAYS)):
+            if name not in table:
+                raise InferenceError(f"There is no {what} {name!r}; choose one of {', '.join(table)}.")
+        if not self.learning_rate > 0:
+            raise InferenceError(f"learning_rate must be positive, not {self.learning_rate}.")
+        if self.steps < 1:
+            raise InferenceError(f"An optimisation needs at least one step, not {self.steps}.")
+
+    @property
+    def transform(self) -> optax.GradientTransformation:
+        """The optimiser as Optax knows it."""
+        return OPTIMIZERS[self.optimizer](DECAYS[self.decay](self.learning_rate, self.steps))
+
+    def init(self, parameters: Any) -> Any:
+        """The optimiser's state at the given parameters."""
+        return self.transform.init(parameters)
+
+    def climb(self, parameters: Any, direction: Any, state: Any) -> tuple[Any, Any]:
+        """One step up the direction: new parameters and the optimiser's state."""
+        updates, state = self.transform.update(jax.tree.map(jnp.negative, direction), state, parameters)
+        return optax.apply_updates(parameters, updates), state
+
+
+class Slopes(NamedTuple):
+    """Log-densities and their gradients; a member whose own are not finite has gradient 0, and says so."""
+
+    log_density: Float[Array, " members"]
+    gradient: Float[Array, "members size"]
+    finite: Array
+
+
+def slopes(density: Density, positions: Float[Array, "members size"], context: Context) -> Slopes:
+    """Log-density and gradient at every member's position.
+
+    A member stays where it is finite rather than become NaN: one bad minibatch does not end the run, and if
+    it goes on, the position is there to ask which part of the density is to blame.
+    """
+    value_and_gradient = jax.value_and_grad(lambda w: density.log_density(w, context))
+    log_density, gradient = jax.vmap(value_and_gradient)(positions)
+    finite = jnp.isfinite(log_density) & jnp.isfinite(gradient).all(axis=-1)
+    return Slopes(log_density, jnp.where(finite[:, None], gradient, 0.0), finite)

@@ -1,0 +1,140 @@
+"""Stochastic gradient Langevin dynamics: chains that move by minibatch gradients and noise alone.
+
+    w ← w + ε_t/2 · P ∇log p(w | D) + √(ε_t P) · N(0, I)          (Welling & Teh 2011)
+
+Nothing is rejected, so the draws are those of a density that is off by O(ε); ε_t = a (b + t)^−γ falls. P is 1,
+or 1/(λ + √V) with V the running mean of squared gradients (Li et al. 2016, without their curvature term, which
+vanishes as V settles).
+
+Cyclical (Zhang et al. 2020): ε_t falls along half a cosine in every cycle. The first part of a cycle explores,
+without noise; only the rest samples. `kept` in the state is the last position of a sampling phase, and it is
+what `draws` gives: during exploration the draw before is repeated, which the effective sample size sees, so no
+draw ever comes from an exploring chain.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ocbnn.inference.ascent import slopes
+from ocbnn.inference.base import Context, Density, InferenceError, Info
+
+
+class SgldState(NamedTuple):
+    """The chains; how many steps they made; squared gradients; the last position of a sampling phase."""
+
+    positions: Float[Array, "members size"]
+    iteration: Array
+    squares: Float[Array, "members size"]
+    kept: Float[Array, "members size"]
+
+
+@dataclass(frozen=True)
+class Sgld:
+    """Settings of stochastic gradient Langevin dynamics.
+
+    Attributes:
+        warmup: steps that are not kept.
+        step_size: a of ε_t = a (b + t)^−γ; with cycles, the first step size of each.
+        offset: b, positive.
+        decay: γ; 0 keeps the step size constant.
+        preconditioned: whether P follows the gradients' size.
+        memory: share of V kept at each step.
+        damping: λ.
+        cycle: steps of one cycle; no cycles unless given.
+        exploration: the share of each cycle that explores.
+    """
+
+    name: ClassVar[str] = "sgld"
+    stochastic: ClassVar[bool] = True
+    collects: ClassVar[Literal["along", "at-end"]] = "along"
+
+    warmup: int = 2000
+    step_size: float = 1e-3
+    offset: float = 1.0
+    decay: float = 0.33
+    preconditioned: bool = False
+    memory: float = 0.99
+    damping: float = 1e-5
+    cycle: int | None = None
+    exploration: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not (self.step_size > 0 and self.offset > 0 and self.decay >= 0):
+            raise InferenceError(
+                "The step size a (b + t)^−γ needs step_size = a > 0, offset = b > 0 and decay = γ ≥ 0, not "
+                f"a = {self.step_size}, b = {self.offset}, γ = {self.decay}."
+            )
+        if self.cycle is not None:
+            if not (self.cycle >= 2 and 0 <= self.exploration < 1):
+                raise InferenceError(
+                    "A cycle has at least two steps, and explores for a share of it in [0, 1), not "
+                    f"{self.cycle} steps and {self.exploration}."
+                )
+            if self.warmup <= self.exploring:
+                raise InferenceError(
+                    f"The first {self.exploring} steps explore, so that nothing can be kept before them; "
+                    f"raise warmup from {self.warmup} to {self.exploring + 1} or more."
+                )
+
+    @property
+    def exploring(self) -> int:
+        """Steps at the start of each cycle that explore."""
+        return 0 if self.cycle is None else min(math.ceil(self.exploration * self.cycle), self.cycle - 1)
+
+    def groups(self, members: int, cores: int) -> tuple[int, ...]:
+        """Chains are spread over the cores."""
+        cores = min(members, cores)
+        return tuple(members // cores + (i < members % cores) for i in range(cores))
+
+    def step_size_at(self, iteration: Array) -> Float[Array, ""]:
+        """The step size ε_t."""
+        if self.cycle is None:
+            return self.step_size * (self.offset + iteration) ** -self.decay
+        # Half a step past the cosine's grid: the last step of a cycle still moves.
+        within = (iteration % self.cycle + 0.5) / self.cycle
+        return self.step_size * 0.5 * (1.0 + jnp.cos(jnp.pi * within))
+
+    def samples_at(self, iteration: Array) -> Array:
+        """Whether this step belongs to a sampling phase."""
+        return jnp.asarray(True) if self.cycle is None else iteration % self.cycle >= self.exploring
+
+    def init(
+        self, density: Density, key: Array, positions: Float[Array, "members size"], context: Context
+    ) -> SgldState:
+        squares = jnp.zeros_like(positions)
+        if self.preconditioned:
+            # Gradients of one member are one number for each weight: their mean over members starts V.
+            gradient = slopes(density, positions, context).gradient
+            squares = jnp.broadcast_to(jnp.mean(gradient * gradient, axis=0), positions.shape)
+        return SgldState(positions, jnp.zeros((), jnp.int32), squares, positions)
+
+    def step(
+        self, density: Density, key: Array, state: SgldState, context: Context
+    ) -> tuple[SgldState, Info]:
+        """One move; the log-densities reported are those of where it starts from."""
+        positions, iteration, squares, kept = state
+        log_density, gradient, finite = slopes(density, positions, context)
+        sampling = self.samples_at(iteration)
+        step_size = self.step_size_at(iteration).astype(positions.dtype)
+        if self.preconditioned:
+            newer = self.memory * squares + (1.0 - self.memory) * gradient * gradient
+            squares = jnp.where(finite[:, None], newer, squares)
+            step_size = step_size / (self.damping + jnp.sqrt(squares))
+        noise = jax.random.normal(key, positions.shape, positions.dtype)
+        noise = jnp.where(sampling, jnp.sqrt(step_size) * noise, 0.0)
+        moved = positions + 0.5 * step_size * gradient + noise
+        positions = jnp.where(finite[:, None], moved, positions)
+        kept = jnp.where(sampling, positions, kept)
+        info = Info(log_density, jnp.ones_like(log_density), ~finite, jnp.ones((), jnp.int32))
+        return SgldState(positions, iteration + 1, squares, kept), info
+
+    def draws(self, key: Array, state: SgldState, count: int) -> Float[Array, "chains draws size"]:
+        """The chains' last positions of a sampling phase."""
+        return state.kept[:, None, :]
