@@ -18,11 +18,12 @@ from ocbnn.rules import Constraint, parse_rule
 SCHEMAS = (LINE, COLOURS, CLINIC, HIRING)
 
 TOKENS = [
-    "if", "then", "always", "and", "or", "not", "in", "within", "x", "y", "x1", "ward", "ICU", "label", "green",
-    "'red'", "red", "action", "age", "hired", "skill", "smoker", "True", "P(", "sin(", "max(", "Normal(",
-    "Bernoulli(", "Categorical(", "(", ")", "{", "}", ",", ":", "~", "+", "-", "*", "/", "^", "**", "<", "<=", ">",
-    ">=", "=", "==", "!=", "<>", "≤", "≥", "≠", "0", "1", "2", "0.5", ".3", "1e999", "1e308", "60%", "(0.7)", "pi",
-    "`odd ``name```", '"1"', "# c\n", "\n", "foo", "\0", "`", "'", "−", "0/0",
+    "if", "then", "always", "and", "or", "not", "in", "within", "x", "y", "x1", "ward", "ICU", "label",
+    "green", "'red'", "red", "action", "age", "hired", "skill", "smoker", "True", "P(", "sin(", "max(",
+    "Normal(", "Bernoulli(", "Categorical(", "(", ")", "{", "}", ",", ":", "~", "+", "-", "*", "/", "^",
+    "**", "<", "<=", ">", ">=", "=", "==", "!=", "<>", "≤", "≥", "≠", "0", "1", "2", "0.5", ".3", "1e999",
+    "1e308", "60%", "(0.7)", "pi", '"1"', "foo", '\x00', "`", "'", "−", "0/0",
+    "`odd ``name```", "# c\n", "\n",
 ]  # fmt: skip
 
 
@@ -118,7 +119,7 @@ def test_arbitrary_text(text, schema):
 
 
 @given(st.binary(max_size=14), st.sampled_from(SCHEMAS))
-@settings(many, max_examples=2_000)
+@settings(many, max_examples=3_000)
 def test_words_of_the_language_in_any_order(drawn, schema):
     words = [TOKENS[byte % len(TOKENS)] for byte in drawn]
     check(" ".join(words), schema)
@@ -126,10 +127,10 @@ def test_words_of_the_language_in_any_order(drawn, schema):
 
 def test_sentences_with_any_meaning():
     understood = 0
-    for seed in range(3_000):
+    for seed in range(2_000):
         writer = Writer(seed)
         understood += check(writer.sentence(), writer.schema)
-    assert understood > 600
+    assert understood > 500
 
 
 BOMBS = {
