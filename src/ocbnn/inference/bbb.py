@@ -1,12 +1,12 @@
-"""Bayes by backprop: the best diagonal Gaussian q = N(μ, diag σ²), by gradients of the ELBO (Blundell et al. 2015).
+"""Bayes by backprop: the best diagonal Gaussian q = N(μ, diag σ²) by the ELBO's gradient (Blundell 2015).
 
     ELBO = E_q[log p(D | w) + log p(w)] + H(q),   w = μ + σ ε,  ε ~ N(0, I),  σ = softplus(ρ)
 
 The entropy H(q) is in closed form, and so is the base prior's part of E_q[log p(w)] where that prior is an
-`IsotropicGaussian`: both together are −KL(q ‖ p_f) on the network's weights. The likelihood, the rules and the
-prior of learnt noise (and any other base prior) are averaged over draws of ε: `besides_base` and `expected_base`
-say which part is which. The paper's settings are `optimizer="adagrad"`, `decay="constant"`, `initial_mean="zero"`,
-`initial_scale=1.0` (appendix C).
+`IsotropicGaussian`: both together are −KL(q ‖ p_f) on the network's weights. The likelihood, the rules and
+the prior of learnt noise (and any other base prior) are averaged over draws of ε: `besides_base` and
+`expected_base` say which part is which. The paper's settings are `optimizer="adagrad"`, `decay="constant"`,
+`initial_mean="zero"` and `initial_scale=1.0`.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Bbb:
         draws_per_step: of ε, averaged in each update.
         optimizer: "adam", "adagrad" (the paper's), "rmsprop" or "sgd".
         learning_rate: the first one; the paper has 0.1 in its text and 0.5 in its code (errata I5).
-        decay: how the learning rate falls over the steps: "cosine", "exponential" or "constant" (the paper's).
-        initial_mean: "start" takes the positions given (warm-started), "zero" is the paper's text, "normal" its
-            code: N(0, 1) (errata I3).
-        initial_scale: standard deviations of q at the start; 1 in the paper's text, and softplus(−0.5) = 0.474,
-            softplus(0) = 0.693 or softplus(1) = 1.313 in its code (errata I3).
+        decay: how the learning rate falls: "cosine", "exponential" or "constant" (the paper's).
+        initial_mean: "start" takes the positions given (warm-started), "zero" is the paper's text, "normal"
+            its code: N(0, 1) (errata I3).
+        initial_scale: standard deviations of q at the start; 1 in the paper's text, and in its code
+            softplus(−0.5) = 0.474, softplus(0) = 0.693 or softplus(1) = 1.313 (errata I3).
     """
 
     name: ClassVar[str] = "bbb"
@@ -114,11 +114,10 @@ class Bbb:
     def step(self, density: Density, key: Array, state: BbbState, context: Context) -> tuple[BbbState, Info]:
         """One update; the objective reported is the estimate at the q it starts from."""
         keys = jax.random.split(key, len(state.q.mean))
-        slopes = [
-            elbo_and_gradient(density, key, Variational(*q), context, self.draws_per_step)
-            for key, q in zip(keys, zip(*state.q, strict=True), strict=True)
-        ]
-        elbo, gradient = jax.tree.map(lambda *leaves: jnp.stack(leaves), *slopes)
+        elbo, gradient = jax.lax.map(
+            lambda each: elbo_and_gradient(density, each[0], each[1], context, self.draws_per_step),
+            (keys, state.q),
+        )
         finite = jnp.isfinite(elbo) & jnp.isfinite(gradient.mean + gradient.raw_scale).all(axis=-1)
         gradient = jax.tree.map(lambda leaf: jnp.where(finite[:, None], leaf, 0.0), gradient)
         q, optimizer = self.ascent.climb(state.q, gradient, state.optimizer)
@@ -150,7 +149,7 @@ def elbo_and_gradient(
 
 
 def besides_base(density: Density, w: Float[Array, " size"], context: Context) -> Float[Array, ""]:
-    """What is averaged over draws: likelihood, rules, the prior of learnt noise, a base prior not Gaussian."""
+    """What is averaged over draws: likelihood, rules, learnt noise's prior, a base prior not Gaussian."""
     model = density.model
     weights, parameters = model.split(w)
     total = density.log_likelihood(w, context)

@@ -104,8 +104,8 @@ def drawn_tilt(
     base = model.prior.base if isinstance(model.prior, ConditionalPrior) else model.prior
     if not isinstance(base, IsotropicGaussian):
         raise InferenceError(
-            f"An anchored ensemble draws its anchors from a Gaussian base prior, not from {type(base).__name__}; "
-            "use anchored=False, or the base prior IsotropicGaussian."
+            "An anchored ensemble draws its anchors from a Gaussian base prior, not from "
+            f"{type(base).__name__}; use anchored=False, or the base prior IsotropicGaussian."
         )
     anchor_key, score_key = jax.random.split(key)
     weights, parameters = model.split(w)

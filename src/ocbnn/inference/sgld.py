@@ -2,14 +2,14 @@
 
     w ← w + ε_t/2 · P ∇log p(w | D) + √(ε_t P) · N(0, I)          (Welling & Teh 2011)
 
-Nothing is rejected, so the draws are those of a density that is off by O(ε); ε_t = a (b + t)^−γ falls. P is 1,
-or 1/(λ + √V) with V the running mean of squared gradients (Li et al. 2016, without their curvature term, which
-vanishes as V settles).
+Nothing is rejected, so the draws are those of a density that is off by O(ε); ε_t = a (b + t)^−γ falls. P is
+1, or 1/(λ + √V) with V the running mean of squared gradients (Li et al. 2016, without their curvature term:
+one more bias, small where V moves slowly).
 
-Cyclical (Zhang et al. 2020): ε_t falls along half a cosine in every cycle. The first part of a cycle explores,
-without noise; only the rest samples. `kept` in the state is the last position of a sampling phase, and it is
-what `draws` gives: during exploration the draw before is repeated, which the effective sample size sees, so no
-draw ever comes from an exploring chain.
+Cyclical (Zhang et al. 2020): ε_t falls along half a cosine in every cycle. The first part of a cycle
+explores, without noise; only the rest samples. `kept` in the state is the last position of a sampling phase,
+and it is what `draws` gives: during exploration the draw before is repeated, which the effective sample size
+sees, so no draw ever comes from an exploring chain.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def squared_distances(positions: Positions) -> Float[Array, "n n"]:
 
 
 def median_bandwidth(squared: Float[Array, "n n"]) -> Float[Array, ""]:
-    """The bandwidth h = med² / log n, med the median distance of two particles (Liu & Wang 2016, section 3.2).
+    """The bandwidth h = med² / log n, med the median distance of two particles (Liu & Wang 2016).
 
     It is 1 for a single particle, and where more than half of the pairs coincide.
     """

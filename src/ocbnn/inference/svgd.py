@@ -34,7 +34,7 @@ class Svgd:
         steps: updates in all; one update sees one minibatch (what the paper calls an epoch, errata I6).
         optimizer: "adam", "adagrad" (the paper's), "rmsprop" or "sgd".
         learning_rate: the first one; the paper has 0.75 in its text and 0.5 in its code (errata I5).
-        decay: how the learning rate falls over the steps: "cosine", "exponential" or "constant" (the paper's).
+        decay: how the learning rate falls: "cosine", "exponential" or "constant" (the paper's).
         bandwidth: h of the kernel; the median heuristic unless given.
     """
 
