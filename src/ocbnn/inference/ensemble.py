@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ocbnn.inference.ascent import Ascent, slopes
+from ocbnn.inference.optimiser import Ascent, slopes
 from ocbnn.inference.base import Context, Density, InferenceError, Info
 from ocbnn.likelihoods import Gaussian
 from ocbnn.priors.conditional import ConditionalPrior

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ocbnn.inference.ascent import slopes
+from ocbnn.inference.optimiser import slopes
 from ocbnn.inference.base import Context, Density, InferenceError, Info
 
 
