@@ -56,7 +56,7 @@ def _cause(region: Region, schema: Schema) -> str:
         return "its condition is false for every input. Correct the condition, or drop the rule."
     conditions = list(region.conditions())
     for part in region.components():
-        for column in np.array(schema.columns, dtype=object)[part.limits(schema).empty_columns()]:
+        for column in np.array(schema.columns, dtype=object)[part.pieces.box.limits(schema).empty_columns()]:
             words = _column_cause(column, part)
             if words:
                 return words

@@ -125,16 +125,16 @@ def _ends(column: Column, interval: Interval) -> tuple[float, float]:
     if integer:
         observed_low, observed_high = math.floor(observed_low), math.ceil(observed_high)
     possible_low, possible_high = possible_ends(column)
-    low, high = interval.closed_ends(integer=integer)
+    low, high = first, last = interval.closed_ends(integer=integer)
     if math.isinf(low):
-        threshold = min(high, possible_high)
+        threshold = min(last, possible_high)
         low = (
             column.bounds[0]
             if math.isfinite(column.bounds[0])
             else min(observed_low, past(column, threshold, -1))
         )
     if math.isinf(high):
-        threshold = max(low, possible_low)
+        threshold = max(first, possible_low)
         high = (
             column.bounds[1]
             if math.isfinite(column.bounds[1])

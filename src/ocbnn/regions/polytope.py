@@ -13,6 +13,8 @@ from ocbnn.regions.limits import REACH, Limits, growable_sides, grown, observed_
 from ocbnn.schema import Schema
 
 Indices = NDArray[np.intp]
+FLAT = 1e-12
+"""A polytope this thin, in scaled units, has no inside."""
 
 
 def faces_matrix(faces: Sequence[HalfSpace], names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
@@ -144,6 +146,7 @@ class Polytope:
 
     matrix: FloatArray
     bound: FloatArray
+    strict: BoolArray
     free: Indices
     pivots: Indices
     pivot_matrix: FloatArray
@@ -171,11 +174,12 @@ def polytope_of(limits: Limits, faces: Sequence[HalfSpace], schema: Schema) -> P
     bound = np.concatenate([bound, np.ones(count), np.zeros(count)])
     bound = bound - matrix[:, pivots] @ pivot_constant
     matrix = matrix[:, free] - matrix[:, pivots] @ pivot_matrix
+    strict = np.append([face.strict for face in unequal], np.zeros(2 * count)).astype(bool)
     kept = np.abs(matrix).max(axis=1, initial=0.0) > 1e-14
-    if np.any(bound[~kept] < -1e-9):
+    if np.any(np.where(strict, bound <= FLAT, bound < -1e-9)[~kept]):
         return None
     matrix, bound = _normalised(matrix[kept], bound[kept])
-    return Polytope(matrix, bound, columns[free], columns[pivots], pivot_matrix, pivot_constant)
+    return Polytope(matrix, bound, strict[kept], columns[free], columns[pivots], pivot_matrix, pivot_constant)
 
 
 def _eliminate(
@@ -201,17 +205,23 @@ def _eliminate(
     return np.array(pivots, dtype=np.intp), free, rows[kept][:, free], rows[kept][:, count]
 
 
-def interior_point(polytope: Polytope) -> tuple[FloatArray, float] | None:
-    """The Chebyshev centre, farthest from every face, and that distance in scaled units; None where empty."""
+def interior_point(polytope: Polytope) -> FloatArray | None:
+    """The Chebyshev centre, farthest from every face in scaled units; None where the polytope is empty."""
+    centre, distance = _deepest(polytope, np.ones(len(polytope.matrix), dtype=bool))
+    if distance <= FLAT and polytope.strict.any():  # a flat polytope may still be clear of its open faces
+        distance = _deepest(polytope, polytope.strict)[1] - 2 * FLAT
+    return centre if distance >= -FLAT else None
+
+
+def _deepest(polytope: Polytope, faces: BoolArray) -> tuple[FloatArray, float]:
+    """The point farthest from some of the faces, and that distance; −inf where there is no point at all."""
     count = len(polytope.free)
     if not count:
         return np.empty(0), 0.0
-    rows = np.hstack([polytope.matrix, np.ones((len(polytope.matrix), 1))])
+    rows = np.hstack([polytope.matrix, faces[:, None].astype(float)])
     objective = np.append(np.zeros(count), -1.0)
     solution = linear_program(objective, rows, polytope.bound, [(None, None)] * count + [(None, 1.0)])
-    if solution is None or solution[-1] < -1e-12:
-        return None
-    return solution[:-1], float(solution[-1])
+    return (np.empty(0), -np.inf) if solution is None else (solution[:-1], float(solution[-1]))
 
 
 def extreme_points(polytope: Polytope, directions: int = 48) -> FloatArray:
@@ -220,7 +230,8 @@ def extreme_points(polytope: Polytope, directions: int = 48) -> FloatArray:
     some = np.random.default_rng(0).standard_normal((min(4 * count, max(directions - 2 * count, 0)), count))
     wanted = np.vstack([np.eye(count), -np.eye(count), some])
     found = [linear_program(row, polytope.matrix, polytope.bound, [(None, None)] * count) for row in wanted]
-    return np.array([point for point in found if point is not None]).reshape(-1, count)
+    corners = [point for point in found if point is not None]
+    return np.array(corners).reshape(len(corners), count)
 
 
 def spread_points(
@@ -246,13 +257,13 @@ def hit_and_run(
     ones.
     """
     count = points.shape[1]
-    for _ in range(rounds):
+    for _ in range(rounds if count else 0):
         covariance = (
             np.cov(points, rowvar=False).reshape(count, count) if len(points) > count + 1 else np.eye(count)
         )
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 1e-24))
-        for _ in range(12 + 6 * count if count else 0):
+        for _ in range(12 + 6 * count):
             direction = generator.standard_normal(points.shape) @ root.T
             room = np.maximum(polytope.bound - points @ polytope.matrix.T, 0.0)
             speed = direction @ polytope.matrix.T

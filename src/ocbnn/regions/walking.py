@@ -35,13 +35,13 @@ def walker(
     caller keeps those.
     """
     polytope = polytope_of(limits, faces, schema)
-    found = None if polytope is None else interior_point(polytope)
-    if polytope is None or found is None:
+    centre = None if polytope is None else interior_point(polytope)
+    if polytope is None or centre is None:
         return None
     extremes = extreme_points(polytope)
 
     def draw(count: int) -> FloatArray:
-        moved = hit_and_run(generator, polytope, spread_points(generator, extremes, found[0], count))
+        moved = hit_and_run(generator, polytope, spread_points(generator, extremes, centre, count))
         if limits.discrete[polytope.free].any():
             moved = _whole(generator, polytope, moved, limits)
         others = limits.from_unit(generator.random((count, len(schema.columns))))
@@ -55,11 +55,11 @@ def corners(
 ) -> FloatArray:
     """Corners of the half-spaces themselves, moved in a little; other columns as in the box's corners."""
     polytope = polytope_of(limits, faces, schema)
-    found = None if polytope is None else interior_point(polytope)
-    if polytope is None or found is None:
+    centre = None if polytope is None else interior_point(polytope)
+    if polytope is None or centre is None:
         return boxed[:0]
     extremes = np.unique(extreme_points(polytope).round(12), axis=0)
-    moved = (1 - inset) * extremes + inset * found[0]
+    moved = (1 - inset) * extremes + inset * centre
     count = max(len(moved), len(boxed))
     return _placed(
         np.resize(moved, (count, moved.shape[1])),
