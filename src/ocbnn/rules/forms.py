@@ -6,6 +6,7 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from ocbnn.errors import RuleError
 from ocbnn.expressions import (
     And,
     Comparison,
@@ -190,7 +191,7 @@ def _formula(sentence: Sentence, tree: Branch, role: Role, negated: bool) -> Con
             return _bounds(sentence, tree, role)
         case _:
             if (tree.data == "member") == negated:
-                raise _vacuous(sentence, tree)
+                raise _vacuous(sentence, tree, role)
             raise sentence.error(
                 "A set of values stands alone: join it with `or` to other values only.", tree
             )
@@ -231,7 +232,7 @@ def _near_value(sentence: Sentence, tree: Branch, role: Role, negated: bool) -> 
         raise sentence.error("Weights are for values that are joined by `or` alone.", tree)
     if equation.margin is None:
         if equal == negated:
-            raise _vacuous(sentence, tree)
+            raise _vacuous(sentence, tree, role)
         raise sentence.error(
             "A value stands beside other statements here. Say how near it has to be met "
             "(`y = 2 within 0.1`), or join it with `or` to other values only.",
@@ -249,10 +250,11 @@ def _tidied(end: Expression) -> Expression:
     return Number(tidy(end.value)) if isinstance(end, Number) else end
 
 
-def _vacuous(sentence: Sentence, tree: Branch) -> Exception:
+def _vacuous(sentence: Sentence, tree: Branch, role: Role) -> RuleError:
     name = name_text(target_name(sentence))
+    example = f"{name} = 2 within 0.5" if role == "output" else "P(…) = 0.5 within 0.1"
     return sentence.error(
         "A number that varies continuously never meets a single value exactly, so forbidding one "
-        f"says nothing. Say how far to stay away: `not {name} = 2 within 0.5`.",
+        f"says nothing. Say how far to stay away: `not {example}`.",
         tree,
     )

@@ -224,6 +224,12 @@ def _target(sentence: Sentence, tree: Branch, role: Role) -> Expression:
     target = sentence.schema.target
     if target is not None and target.task == "classification":
         name = name_text(target.name)
+        if role == "probability":
+            raise sentence.error(
+                f"{quoted(name_of(tree))} is a class, not a number, and stands beside a probability here. "
+                "Say it in a rule of its own.",
+                tree,
+            )
         raise sentence.error(
             f"{quoted(name_of(tree))} is a class, not a number. "
             f"Write `{name} = …`, `{name} in {{…}}`, or a probability, `P({name} = …) >= 0.9`.",
