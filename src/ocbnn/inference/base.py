@@ -1,0 +1,167 @@
+"""What every engine is: a file with `init` and `step`, pure functions that the one loop (`run.py`) drives.
+
+    class MyEngine:                      # a frozen dataclass of settings
+        name = "mine"
+        def init(self, density, key, positions, context): ...   -> state
+        def step(self, density, key, state, context): ...       -> state, Info
+
+A *state* is a pytree of arrays and carries over from step to step, adaptation included; an `Info` is what a
+step says of itself. A *context* is all that the density depends on besides w. Engines whose steps see a
+minibatch and fresh points (`stochastic`) get another context at every step, the others always the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ocbnn.errors import OCBNNError
+from ocbnn.model import Data, Model
+from ocbnn.priors.conditional import ConditionalPrior, RulePoints
+
+Precision = Literal["float64", "float32"]
+State = Any
+
+
+class InferenceError(OCBNNError, RuntimeError):
+    """A run that cannot start or go on, with the part of the density that is to blame."""
+
+
+class Context(NamedTuple):
+    """All that a density depends on besides w: one pytree, so that changing it compiles nothing anew.
+
+    Attributes:
+        data: the rows, or a minibatch whose weights make it stand for all of them; None for the prior alone.
+        points: where each rule is scored.
+        nodes: a few weighted points that stand for `points` in gradients, where an engine accepts with the
+            exact density afterwards (`surrogate.py`); the same as `points` where there are no better.
+    """
+
+    data: Data | None
+    points: tuple[RulePoints, ...]
+    nodes: tuple[RulePoints, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """The posterior's log-density as functions of w and a context."""
+
+    model: Model
+
+    @property
+    def size(self) -> int:
+        """Length of w."""
+        return self.model.size
+
+    def log_density(self, w: Float[Array, " size"], context: Context) -> Float[Array, ""]:
+        """The exact log p(w) + log p(D | w), up to its normaliser."""
+        return self._at(w, context.data, context.points)
+
+    def surrogate(self, w: Float[Array, " size"], context: Context) -> Float[Array, ""]:
+        """The same with rules scored at the nodes: for gradients of engines that accept exactly."""
+        return self._at(w, context.data, context.nodes)
+
+    def log_prior(self, w: Float[Array, " size"], context: Context) -> Float[Array, ""]:
+        """The prior with its rules."""
+        return self.model.log_prior(w, context.points)
+
+    def log_likelihood(self, w: Float[Array, " size"], context: Context) -> Float[Array, ""]:
+        """The likelihood of the context's rows; 0 without data."""
+        if context.data is None:
+            return jnp.zeros((), w.dtype)
+        return self.model.log_likelihood(w, context.data)
+
+    def _at(self, w: Array, data: Data | None, points: tuple[RulePoints, ...]) -> Array:
+        log_prior = self.model.log_prior(w, points)
+        return log_prior if data is None else log_prior + self.model.log_likelihood(w, data)
+
+    def parts(self, w: Float[Array, " size"], context: Context) -> dict[str, Array]:
+        """Every part of the log-density by name, to say which one is not finite."""
+        weights, _ = self.model.split(w)
+        prior = self.model.prior
+        if not isinstance(prior, ConditionalPrior):
+            return {
+                "likelihood": self.log_likelihood(w, context),
+                "base prior": self.model.log_prior(w),
+            }
+        rules = prior.rule_log_densities(weights, context.points)
+        named = {
+            f"rule {rule.rule.name or rule.rule.text(rule.schema)!r}": rules[i]
+            for i, rule in enumerate(prior.rules)
+        }
+        base = self.model.log_prior(w, context.points) - (jnp.sum(rules) if prior.rules else 0.0)
+        return {"likelihood": self.log_likelihood(w, context), **named, "base prior": base}
+
+
+class Info(NamedTuple):
+    """What one step says of itself, each for every member of the group.
+
+    Attributes:
+        log_density: at the new position (for a variational engine: its objective).
+        acceptance: probability of acceptance, 1 where nothing is ever rejected.
+        diverged: whether the trajectory was cut off for its energy error, or a value was not finite.
+        work: gradients spent.
+    """
+
+    log_density: Float[Array, " members"]
+    acceptance: Float[Array, " members"]
+    diverged: Array
+    work: Array
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """One inference algorithm; its fields are its settings."""
+
+    name: ClassVar[str]
+    stochastic: ClassVar[bool]  # steps see a minibatch and fresh points
+    collects: ClassVar[Literal["along", "at-end"]]  # every step a draw, or draws from the final state
+
+    @property
+    def warmup(self) -> int:
+        """Steps whose positions are not kept: adaptation, or the whole optimisation."""
+        ...
+
+    def groups(self, members: int, cores: int) -> tuple[int, ...]:
+        """How many members (chains, particles, …) run together in each group; groups run side by side."""
+        ...
+
+    def init(
+        self, density: Density, key: Array, positions: Float[Array, "members size"], context: Context
+    ) -> State:
+        """The state at the given positions."""
+        ...
+
+    def step(self, density: Density, key: Array, state: State, context: Context) -> tuple[State, Info]:
+        """One step of all members; jittable."""
+        ...
+
+    def draws(self, key: Array, state: State, count: int) -> Float[Array, "chains draws size"]:
+        """Draws of a state: the members' positions `(members, 1, size)` for engines that collect along."""
+        ...
+
+
+@contextlib.contextmanager
+def precision(kind: Precision) -> Iterator[None]:
+    """Numbers of that kind in this thread only, whatever the caller's JAX configuration is."""
+    with jax.enable_x64(kind == "float64"):
+        yield
+
+
+def check_finite(density: Density, positions: Float[np.ndarray, "members size"], context: Context) -> None:
+    """Refuse to start where the log-density is not finite, naming the part that is to blame."""
+    parts = jax.jit(jax.vmap(lambda w: density.parts(w, context)))(jnp.asarray(positions))
+    for name, values in parts.items():
+        bad = np.flatnonzero(~np.isfinite(np.asarray(values)))
+        if bad.size:
+            raise InferenceError(
+                f"The log-density is not finite at the start of member {int(bad[0])}: the {name} is "
+                f"{float(values[bad[0]])}. Check the values that it sees (data, noise, strength)."
+            )

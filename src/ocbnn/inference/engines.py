@@ -1,0 +1,64 @@
+"""The table of engines, and which one suits a model.
+
+A new engine is one file and one row here; the contract tests pick it up by themselves.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from ocbnn.inference.base import Engine, InferenceError
+from ocbnn.inference.bbb import Bbb
+from ocbnn.inference.ensemble import Ensemble
+from ocbnn.inference.hmc import Hmc
+from ocbnn.inference.nuts import Nuts
+from ocbnn.inference.sgld import Sgld
+from ocbnn.inference.svgd import Svgd
+from ocbnn.model import Model
+
+ENGINES: dict[str, type[Engine]] = {
+    "hmc": Hmc,
+    "nuts": Nuts,
+    "svgd": Svgd,
+    "bbb": Bbb,
+    "sgld": Sgld,
+    "ensemble": Ensemble,
+}
+
+MEMBERS = {"hmc": 4, "nuts": 4, "svgd": 50, "bbb": 1, "sgld": 4, "ensemble": 20}
+
+# A gradient of all rows costs about rows × weights; chains need some ten thousand of them.
+MOST_WORK = 3e6
+MOST_WEIGHTS = 2_000
+
+
+def choose(engine: str | Engine, model: Model) -> tuple[Engine, str]:
+    """The engine asked for, or the one that suits the model's size, and why."""
+    if not isinstance(engine, str):
+        return engine, "given"
+    if engine == "auto":
+        return _suited(model)
+    if engine not in ENGINES:
+        close = difflib.get_close_matches(engine, ENGINES, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise InferenceError(f"There is no engine {engine!r}; choose one of {', '.join(ENGINES)}.{hint}")
+    return ENGINES[engine](), "given"
+
+
+def _suited(model: Model) -> tuple[Engine, str]:
+    rows = 0 if model.data is None else len(model.data.inputs)
+    work = max(rows, 1) * model.size
+    if model.size <= MOST_WEIGHTS and work <= MOST_WORK:
+        return Hmc(), (
+            f"hmc: {rows} rows and {model.size} weights are few enough for chains, whose draws are exact "
+            "in the limit"
+        )
+    return Bbb(), (
+        f"bbb: {rows} rows × {model.size} weights are too much for chains; a variational posterior takes "
+        "minibatches"
+    )
+
+
+def default_members(engine: Engine) -> int:
+    """How many chains, particles or members an engine runs unless told."""
+    return MEMBERS.get(engine.name, 4)

@@ -1,0 +1,111 @@
+"""What each step sees: always the same rows and points, or a minibatch and fresh points every time.
+
+Data stay on the host; a chunk's minibatches and points are put together there, shuffled anew each pass, and
+handed over stacked along a first axis of steps. All of it depends on the seed and the chunk's number alone,
+so a resumed run sees what an uninterrupted one would have seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from ocbnn import regions
+from ocbnn.inference.base import Context
+from ocbnn.model import Data, Model
+from ocbnn.priors.conditional import ConditionalPrior, RulePoints, RuleTerm, rule_seed
+
+
+def rule_terms(model: Model) -> tuple[RuleTerm, ...]:
+    """The rules of a model, empty without any."""
+    return model.prior.rules if isinstance(model.prior, ConditionalPrior) else ()
+
+
+def with_rules(model: Model, rules: Sequence[RuleTerm]) -> Model:
+    """The model with its rules replaced by as many others."""
+    if not rules:
+        return model
+    assert isinstance(model.prior, ConditionalPrior)
+    return replace(model, prior=replace(model.prior, rules=tuple(rules)))
+
+
+def fixed_context(model: Model, nodes: tuple[RulePoints, ...] | None = None) -> Context:
+    """All rows and the prior's own points."""
+    points = tuple(rule.points for rule in rule_terms(model))
+    return Context(model.data, points, points if nodes is None else nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class Feed:
+    """Stacked contexts of a stochastic engine's steps.
+
+    Attributes:
+        model: whose data and rules are fed.
+        seed: of shuffling and of points.
+        batch: rows of a minibatch; None for all rows at every step.
+    """
+
+    model: Model
+    seed: int
+    batch: int | None
+    dtype: Any = np.float32
+
+    def chunk(self, number: int, steps: int) -> Context:
+        """The contexts of steps `number · steps` to `(number + 1) · steps`, stacked."""
+        rules = rule_terms(self.model)
+        points = tuple(self._points(rule, number, steps) for rule in rules)
+        return Context(self._rows(number, steps), points, ())
+
+    def one(self, number: int) -> Context:
+        """The context of a single step."""
+        return jax.tree.map(lambda leaf: leaf[0], self.chunk(number, 1))
+
+    def _rows(self, number: int, steps: int) -> Data | None:
+        data = self.model.data
+        if data is None:
+            return None
+        total = len(data.inputs)
+        size = total if self.batch is None else min(self.batch, total)
+        weights = np.ones(total) if data.weights is None else np.asarray(data.weights)
+        order = self._order(number * steps * size, steps * size, total)
+        index = order.reshape(steps, size)
+        return Data(
+            np.asarray(data.inputs)[index].astype(self.dtype),
+            np.asarray(data.y)[index].astype(self.dtype),
+            (weights[index] * (total / size)).astype(self.dtype),
+        )
+
+    def _order(self, start: int, count: int, total: int) -> np.ndarray:
+        """Rows `start` to `start + count` of the endless sequence of shuffled passes."""
+        passes = range(start // total, (start + count - 1) // total + 1)
+        orders = [np.random.default_rng((self.seed, 1, turn)).permutation(total) for turn in passes]
+        offset = start - passes[0] * total
+        return np.concatenate(orders)[offset : offset + count]
+
+    def _points(self, rule: RuleTerm, number: int, steps: int) -> RulePoints:
+        """Fresh points for every step; those that were found by ascent, and corners, are in all of them."""
+        key = rule_seed(self.seed, rule.rule, rule.schema) + number
+        fresh = regions.sample(
+            key, rule.rule.region, rule.schema, rule.data, steps * rule.drawn, rule.sampler
+        )
+        fresh = np.random.default_rng((key, 2)).permutation(fresh)  # each step a fair share of a sobol set
+        kept = np.asarray(rule.points.coded)[rule.drawn :]
+        tail = np.broadcast_to(kept, (steps, *kept.shape))
+        coded = np.concatenate([fresh.reshape(steps, rule.drawn, -1), tail], axis=1)
+        flat = rule.at(coded.reshape(-1, coded.shape[-1]), weights=np.ones(coded.shape[0] * coded.shape[1]))
+        stacked = jax.tree.map(
+            lambda leaf: _cast(np.asarray(leaf).reshape(steps, -1, *np.shape(leaf)[1:]), self.dtype),
+            flat._replace(weights=np.zeros(len(flat.coded)), strength=np.zeros(len(flat.coded))),
+        )
+        return stacked._replace(
+            weights=np.broadcast_to(np.asarray(rule.points.weights, self.dtype), (steps, coded.shape[1])),
+            strength=np.full(steps, rule.points.strength, self.dtype),
+        )
+
+
+def _cast(leaf: np.ndarray, dtype: Any) -> np.ndarray:
+    return leaf.astype(dtype) if leaf.dtype.kind == "f" else leaf

@@ -1,0 +1,224 @@
+"""The one loop of all engines: chunks of steps, groups side by side, draws to disk as they come.
+
+A chunk is one compiled scan over steps. Groups are independent and run in threads, one a core: XLA lets go of
+Python's lock while it computes. The random numbers of a step depend on the seed, the group and the step's
+number alone, so draws depend neither on the length of chunks nor on interruptions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ocbnn.inference.base import Context, Density, Engine, Info, Precision, State, check_finite, precision
+from ocbnn.inference.feed import Feed
+from ocbnn.inference.prepared import Prepared
+from ocbnn.inference.storage import Arrays, RunFolder, flatten_state, restore_state
+
+CHUNK = 50
+INIT_KEYS, DRAW_KEYS = 10**6, 10**7  # apart from the numbers of groups
+
+
+class Chunk(NamedTuple):
+    """What one chunk of steps gave, all groups together; `positions` is None where nothing is collected."""
+
+    positions: Float[np.ndarray, "members steps size"] | None
+    log_density: Float[np.ndarray, "members steps"]
+    acceptance: Float[np.ndarray, "members steps"]
+    diverged: np.ndarray
+    work: int
+
+
+@dataclass
+class Loop:
+    """A run in progress.
+
+    Attributes:
+        engine: what steps.
+        density: what is sampled.
+        source: the fixed context, or a feed of changing ones.
+        states: one for each group.
+        key: of the whole run.
+        kind: precision of all numbers.
+        cores: how many groups run at a time.
+        thin: steps from one collected position to the next.
+        length: collected positions of a chunk.
+        folder: where chunks go, if anywhere.
+    """
+
+    engine: Engine
+    density: Density
+    source: Context | Feed
+    states: list[State]
+    key: Array
+    kind: Precision
+    cores: int
+    thin: int = 1
+    length: int = CHUNK
+    folder: RunFolder | None = None
+    done: int = 0  # chunks
+    compile_seconds: float = 0.0
+    compiled: dict[int, Callable[..., Any]] = field(default_factory=dict)
+
+    @classmethod
+    def start(
+        cls,
+        prepared: Prepared,
+        engine: Engine,
+        kind: Precision,
+        seed: int,
+        cores: int,
+        *,
+        thin: int = 1,
+        batch: int | None = None,
+        folder: RunFolder | None = None,
+    ) -> Loop:
+        """The loop at the prepared positions; refused where the log-density is not finite there."""
+        density, key = Density(prepared.model), jax.random.key(seed)
+        source: Context | Feed = prepared.context
+        if engine.stochastic:
+            source = Feed(prepared.model, seed, batch)
+        first = source.one(0) if isinstance(source, Feed) else source
+        check_finite(density, prepared.positions, first)
+        begin = jax.jit(partial(engine.init, density))
+        states, taken = [], 0
+        for number, size in enumerate(engine.groups(len(prepared.positions), cores)):
+            own = jax.random.fold_in(key, INIT_KEYS + number)
+            states.append(begin(own, jnp.asarray(prepared.positions[taken : taken + size]), first))
+            taken += size
+        return cls(
+            engine, density, source, states, key, kind, cores, thin, folder=folder, compiled=prepared.compiled
+        )
+
+    def advance(self) -> Chunk:
+        """One chunk of all groups; kept on disk if there is a folder."""
+        steps = self.length * self.thin
+        context = self.source.chunk(self.done, steps) if isinstance(self.source, Feed) else self.source
+        start = np.int32(self.done * steps)
+        jobs = [
+            partial(self._compile(state, start, context), self._group_key(g), start, state, context)
+            for g, state in enumerate(self.states)
+        ]
+        outcomes = self._side_by_side(jobs)
+        self.states = [state for state, _, _ in outcomes]
+        chunk = _together([positions for _, positions, _ in outcomes], [info for _, _, info in outcomes])
+        if self.folder is not None:
+            self.folder.save(f"chunk-{self.done:06d}", {**_stored(chunk), **flatten_state(self.states)})
+        self.done += 1
+        return chunk
+
+    def replay(self) -> list[Chunk]:
+        """Chunks that an earlier run has left in the folder, the states set to those after the last."""
+        if self.folder is None:
+            return []
+        stored = self.folder.chunks()
+        if stored:
+            self.states = restore_state(self.states, stored[-1])
+            self.done = len(stored)
+        return [_restored(arrays) for arrays in stored]
+
+    def final_draws(self, count: int) -> Float[np.ndarray, "chains draws size"]:
+        """Draws of the final states, for engines that collect at the end."""
+        key = jax.random.fold_in(self.key, DRAW_KEYS)
+        return np.concatenate([np.asarray(self.engine.draws(key, state, count)) for state in self.states])
+
+    def _group_key(self, group: int) -> Array:
+        return jax.random.fold_in(self.key, group)
+
+    def _compile(self, state: State, start: Any, context: Context) -> Callable[..., Any]:
+        members = int(np.shape(jax.tree.leaves(state)[0])[0])
+        if members not in self.compiled:
+            began = time.perf_counter()
+            stacked = isinstance(self.source, Feed)
+            function = partial(run_chunk, self.engine, self.density, self.length, self.thin, stacked)
+            lowered = jax.jit(function).lower(self._group_key(0), start, state, context)
+            self.compiled[members] = lowered.compile()
+            self.compile_seconds += time.perf_counter() - began
+        return self.compiled[members]
+
+    def _side_by_side(self, jobs: list[Callable[[], Any]]) -> list[Any]:
+        if len(jobs) == 1 or self.cores == 1:
+            return [jax.block_until_ready(job()) for job in jobs]
+        with ThreadPoolExecutor(self.cores) as pool:
+            futures = [pool.submit(self._in_thread, job) for job in jobs]
+            try:
+                wait(futures)
+            except KeyboardInterrupt:
+                wait(futures)  # a chunk is kept whole or not at all
+                raise
+            return [future.result() for future in futures]
+
+    def _in_thread(self, job: Callable[[], Any]) -> Any:
+        with precision(self.kind):  # threads do not inherit it
+            return jax.block_until_ready(job())
+
+
+def run_chunk(
+    engine: Engine,
+    density: Density,
+    length: int,
+    thin: int,
+    stacked: bool,
+    key: Array,
+    start: Array,
+    state: State,
+    context: Context,
+) -> tuple[State, Array | None, Info]:
+    """`length · thin` steps from step number `start`; positions and infos of every `thin`-th."""
+
+    def one(state: State, inputs: tuple[Array, Any]) -> tuple[State, Info]:
+        number, own = inputs
+        step_key = jax.random.fold_in(key, number)
+        return engine.step(density, step_key, state, own if stacked else context)
+
+    def several(state: State, inputs: Any) -> tuple[State, tuple[Array | None, Info]]:
+        state, infos = jax.lax.scan(one, state, inputs)
+        last: Info = jax.tree.map(lambda leaf: leaf[-1], infos)
+        info = last._replace(
+            acceptance=jnp.mean(infos.acceptance, axis=0),
+            diverged=jnp.any(infos.diverged, axis=0),
+            work=jnp.sum(infos.work, axis=0),
+        )
+        kept = engine.draws(key, state, 1)[:, 0] if engine.collects == "along" else None
+        return state, (kept, info)
+
+    numbers = start + jnp.arange(length * thin, dtype=jnp.int32)
+    inputs = (numbers, context if stacked else None)
+    shaped = jax.tree.map(lambda leaf: jnp.reshape(leaf, (length, thin, *leaf.shape[1:])), inputs)
+    state, (positions, infos) = jax.lax.scan(several, state, shaped)
+    return state, positions, infos
+
+
+def _together(positions: list[Any], infos: list[Info]) -> Chunk:
+    def joined(leaves: list[Any]) -> np.ndarray:
+        return np.concatenate([np.swapaxes(np.asarray(leaf), 0, 1) for leaf in leaves])
+
+    def members(info: Info, leaf: Any) -> np.ndarray:
+        return np.broadcast_to(np.reshape(leaf, (len(leaf), -1)), np.shape(info.log_density))
+
+    return Chunk(
+        None if positions[0] is None else joined(positions),
+        joined([info.log_density for info in infos]),
+        joined([members(info, info.acceptance) for info in infos]),
+        joined([members(info, info.diverged) for info in infos]),
+        sum(int(members(info, info.work).sum()) for info in infos),
+    )
+
+
+def _stored(chunk: Chunk) -> Arrays:
+    kept = chunk._asdict()
+    return {name: np.asarray(value) for name, value in kept.items() if value is not None}
+
+
+def _restored(arrays: Arrays) -> Chunk:
+    fields = {name: arrays.get(name) for name in Chunk._fields}
+    return Chunk(**{**fields, "work": int(arrays["work"])})

@@ -1,0 +1,141 @@
+"""How far draws obey a rule, on fresh points: the figure that strength is chosen by and a run is judged by.
+
+Draws are dependent and points share draws, so the unit is a draw: its share of violated points, with as many
+independent ones as their effective sample size. Probabilistic rules are judged by the total variation between
+the predictive and what the rule asks for, averaged over points.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.stats import norm
+
+from ocbnn import regions, violation
+from ocbnn.inference.ascent import model_outputs
+from ocbnn.inference.diagnostics import worst_ess
+from ocbnn.likelihoods import Gaussian
+from ocbnn.model import Model
+from ocbnn.priors.conditional import RuleTerm, rule_seed
+from ocbnn.rules.located import (
+    Located,
+    NormalMixture,
+    TargetClassProbabilities,
+    TargetProbability,
+    in_model_units,
+)
+
+FRESH_POINTS = 512
+MOST_DRAWS = 1000  # of all chains together, evenly spaced
+
+
+class Measured(NamedTuple):
+    """A rule's violation (mean share, or total variation), its standard error, and the effective draws."""
+
+    violation: float
+    error: float
+    effective: float
+
+    def shown_within(self, tolerance: float) -> bool:
+        """Whether the violation is below the tolerance with two standard errors to spare.
+
+        Where no violation was seen the error says nothing; then 3/n is what n draws leave possible (95%).
+        """
+        possible = 3.0 / max(self.effective, 1.0) if self.violation == 0.0 else 0.0
+        return self.violation + max(2.0 * self.error, min(possible, 0.5 * tolerance)) <= tolerance
+
+
+def measure(
+    model: Model,
+    rule: RuleTerm,
+    draws: Float[np.ndarray, "chains draws size"],
+    seed: int,
+    points: int = FRESH_POINTS,
+) -> Measured:
+    """The rule's violation under these draws, on fresh points of its region."""
+    coded = regions.sample(
+        rule_seed(seed, rule.rule, rule.schema) + 1, rule.rule.region, rule.schema, rule.data, points, rule.sampler
+    )
+    target = rule.schema.target
+    assert target is not None
+    located = in_model_units(rule.rule.locate(coded, rule.schema), target)
+    every = max(1, math.ceil(draws.shape[0] * draws.shape[1] / MOST_DRAWS))
+    kept = draws[:, ::every]
+    chains, count, size = kept.shape
+    outputs = model_outputs(model, kept.reshape(-1, size), rule.schema.to_model(coded))
+    if isinstance(located, TargetProbability | TargetClassProbabilities):
+        return _total_variation(rule, located, outputs)
+    if isinstance(located, NormalMixture):
+        return _predictive_distance(model, located, outputs, kept.reshape(-1, size))
+    share = violation.violates(rule.rule.output, located, outputs).mean(axis=-1).reshape(chains, count)
+    if np.ptp(share) == 0.0:
+        return Measured(float(share.mean()), 0.0, float(share.size))
+    effective = min(worst_ess(share[..., None]), float(share.size))
+    return Measured(float(share.mean()), float(share.std() / math.sqrt(effective)), effective)
+
+
+def _total_variation(rule: RuleTerm, located: Located, outputs: np.ndarray) -> Measured:
+    """Between the mean of the predicted probabilities and the asked ones; its error is over points."""
+    distance = violation.margin(rule.rule.output, located, outputs.mean(axis=0))
+    return Measured(float(distance.mean()), 0.0, float(len(outputs)))
+
+
+def _predictive_distance(
+    model: Model, located: NormalMixture, outputs: np.ndarray, draws: np.ndarray
+) -> Measured:
+    """Total variation between the predictive of Y, noise included, and D_y: integrals on a grid of y."""
+    likelihood = model.likelihood
+    assert isinstance(likelihood, Gaussian)
+    noise = likelihood.noise or np.exp(draws[:, model.network.size])
+    noise = np.broadcast_to(noise, len(draws))
+    distances = []
+    for point in range(0, outputs.shape[1], max(1, outputs.shape[1] // 64)):
+        weight, mean, sd = (np.asarray(each)[point] for each in located)
+        used = weight > 0
+        low = min((outputs[:, point] - 6 * noise).min(), (mean - 6 * sd)[used].min())
+        high = max((outputs[:, point] + 6 * noise).max(), (mean + 6 * sd)[used].max())
+        grid = np.linspace(low, high, 400)
+        predictive = norm.pdf(grid[:, None], outputs[:, point], noise).mean(axis=1)
+        asked = (weight[used] * norm.pdf(grid[:, None], mean[used], sd[used])).sum(axis=1)
+        distances.append(0.5 * np.trapezoid(np.abs(predictive - asked), grid))
+    return Measured(float(np.mean(distances)), 0.0, float(len(outputs)))
+
+
+def unmet_reason(model: Model, rule: RuleTerm, measured: Measured) -> str:
+    """Why a rule is not met: the rows that contradict it, or the lack of anything that does."""
+    found = f"violation {measured.violation:.3g} exceeds the tolerance {rule.tolerance:g}"
+    rows = _contradicting_rows(model, rule)
+    if rows is None:
+        return f"{found}; the network may be too small for this rule: give it more hidden units"
+    inside, against = rows
+    if against:
+        return (
+            f"{found}; it conflicts with {against} of the {inside} rows in its region: check them, "
+            "raise its strength or tolerance, or enforce it"
+        )
+    return (
+        f"{found}; no row in its region contradicts it, so rows next to the region do, or the network is too "
+        "small: give it more hidden units, raise its strength, or enforce it"
+    )
+
+
+def _contradicting_rows(model: Model, rule: RuleTerm) -> tuple[int, int] | None:
+    """How many rows lie in the region, and how many of those break the rule; None without data."""
+    if model.data is None:
+        return None
+    coded = rule.schema.to_raw(np.asarray(model.data.inputs, dtype=float))
+    inside = rule.rule.region.contains(coded, rule.schema)
+    target = rule.schema.target
+    assert target is not None
+    if not inside.any():
+        return 0, 0
+    located = in_model_units(rule.rule.locate(coded[inside], rule.schema), target)
+    if isinstance(located, TargetProbability | TargetClassProbabilities | NormalMixture):
+        return int(inside.sum()), 0
+    y = np.asarray(model.data.y)[inside]
+    outputs = np.eye(len(target.classes))[y.astype(int)] if target.classes else y
+    against = violation.violates(rule.rule.output, located, outputs)
+    return int(inside.sum()), int(against.sum())

@@ -1,0 +1,148 @@
+"""What happens before any draw is kept: starting positions, warm start, found points, nodes, strengths.
+
+All of it is frozen afterwards and shared by every chain; with a folder it is also kept on disk, so that a
+resumed run samples the very same density.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ocbnn.inference.base import Context, Density, Engine, Precision, check_finite
+from ocbnn.inference.feed import Feed, fixed_context, rule_terms
+from ocbnn.inference.prepared import Prepared, Strengths
+from ocbnn.inference.progress import Tick
+from ocbnn.inference.storage import RunFolder
+from ocbnn.inference.strength import StrengthSearch
+from ocbnn.inference.surrogate import candidate_nodes
+from ocbnn.inference.warmstart import WarmStart
+from ocbnn.model import Model
+from ocbnn.priors.conditional import ConditionalPrior, RulePoints
+
+NODE_ERROR = 0.1  # of a log-density: what acceptance does not notice
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run is prepared.
+
+    Attributes:
+        warm: the warm start; None starts chains at prior draws.
+        strength: the search for the strength of rules that were given none; None keeps the terms' own.
+        nodes: whether gradients of exact engines may use fewer nodes than there are points.
+    """
+
+    warm: WarmStart | None = field(default_factory=WarmStart)
+    strength: StrengthSearch | None = field(default_factory=StrengthSearch)
+    nodes: bool = True
+
+
+def prepare(
+    model: Model,
+    engine: Engine,
+    kind: Precision,
+    members: int,
+    seed: int,
+    batch: int | None,
+    cores: int | None,
+    settings: Settings,
+    store: RunFolder | None,
+    report: Callable[[Tick], None],
+) -> Prepared:
+    """Everything up to the first kept draw, or what an earlier run has stored of it."""
+    began = time.perf_counter()
+    stored = None if store is None else store.load("prepared")
+    if stored is not None:
+        return Prepared.restored(model, stored)
+    positions = starting_positions(model, members, seed, engine)
+    context = _context(model, engine, seed, batch)
+    check_finite(Density(model), positions, context)
+    seconds: dict[str, float] = {}
+    if settings.warm is not None:
+        report(Tick("warm start", 0, 0, 0.0))
+        model, positions = _warmed(settings.warm, model, engine, positions, seed, batch)
+        seconds["warm start"] = time.perf_counter() - began
+    nodes = choose_nodes(model, positions) if settings.nodes and not engine.stochastic else None
+    prepared = Prepared(
+        model, positions, fixed_context(model, nodes), Strengths.given(model), seconds=seconds
+    )
+    if settings.strength is not None:
+        prepared = settings.strength.find(
+            prepared, engine, kind, seed, batch, cores or os.cpu_count() or 1, report
+        )
+        seconds["strength"] = time.perf_counter() - began - seconds.get("warm start", 0.0)
+    if store is not None:
+        store.save("prepared", prepared.arrays())
+    return prepared
+
+
+def starting_positions(
+    model: Model, members: int, seed: int, engine: Engine
+) -> Float[np.ndarray, "members size"]:
+    """Draws of the base prior; optimisers start smaller, where no layer is saturated."""
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 10**7), members)
+    prior = model.prior.base if isinstance(model.prior, ConditionalPrior) else model.prior
+
+    def one(key: Array) -> Array:
+        start = model.initial(key)
+        if engine.stochastic:
+            return start
+        weights = prior.sample(jax.random.fold_in(key, 1))
+        return jnp.concatenate([weights, start[model.network.size :]])
+
+    return np.asarray(jax.vmap(one)(keys))
+
+
+def _context(model: Model, engine: Engine, seed: int, batch: int | None) -> Context:
+    if not engine.stochastic:
+        return fixed_context(model)
+    return Feed(model, seed, batch).one(0)
+
+
+def _warmed(
+    warm: WarmStart, model: Model, engine: Engine, positions: np.ndarray, seed: int, batch: int | None
+) -> tuple[Model, np.ndarray]:
+    rows = None if batch is None else max(batch, warm.rows)
+    optimised = warm.optimise(Density(model), positions, _context(model, engine, seed, rows))
+    for search in range(warm.searches if rule_terms(model) else 0):
+        extended = warm.add_found_points(seed + search, model, optimised)
+        if extended is model:
+            break
+        model = extended
+        context = _context(model, engine, seed, rows)
+        optimised = warm.optimise(Density(model), optimised, context, annealed=False)
+    return model, optimised
+
+
+def choose_nodes(
+    model: Model, positions: Float[np.ndarray, "members size"]
+) -> tuple[RulePoints, ...] | None:
+    """For each rule the fewest nodes whose log-density follows that of all points around the start."""
+    prior = model.prior
+    if not isinstance(prior, ConditionalPrior) or not prior.rules:
+        return None
+    around = np.random.default_rng(0).normal(0.0, 0.03, (8, *positions.shape))
+    weights = jnp.asarray((positions + around).reshape(-1, model.size)[:, : model.network.size])
+    chosen = list(prior.points)
+    for index, rule in enumerate(prior.rules):
+        score = jax.jit(
+            jax.vmap(
+                lambda w, p, rule=rule: rule.log_density(model.likelihood.function(model.network.apply(w, p.inputs)), p),
+                in_axes=(0, None),
+            )
+        )
+        exact = np.asarray(score(weights, rule.points))
+        for nodes in candidate_nodes(rule, rule.points):
+            error = np.std(np.asarray(score(weights, nodes)) - exact)
+            if error <= NODE_ERROR + 0.01 * np.std(exact):
+                chosen[index] = nodes
+                break
+    return tuple(chosen)

@@ -1,0 +1,87 @@
+"""What a run gives back, whatever the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ocbnn.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class RuleOutcome:
+    """How a rule fared: the strength it was given, and what the kept draws show.
+
+    Attributes:
+        name: the rule's name, or its text.
+        strength: of its term.
+        found_strength: whether pilots found it, or it was given.
+        tolerance: what was asked for.
+        violation: `epsilon_mean` of the kept draws on fresh points (for targets: total variation).
+        error: its standard error.
+        met: whether that is within the tolerance.
+        reason: why it is not met, in a sentence; empty where it is.
+    """
+
+    name: str
+    strength: float
+    found_strength: bool
+    tolerance: float
+    violation: float
+    error: float
+    met: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Draws with all that is needed to judge them.
+
+    Attributes:
+        draws: chain × draw × weight; an engine without chains has one.
+        model: with the points and strengths that the draws belong to.
+        engine: its name.
+        settings: the engine, as a dict.
+        seed: of the run.
+        status: a sentence on convergence; a bad run is never called good.
+        converged: the same as a flag.
+        diagnostics: what the sentence rests on.
+        rules: the outcome of every rule.
+        complete: False for a run that was interrupted.
+        seconds: by phase: "compile", "prepare", "warmup", "sample".
+        log_density: of every draw, where the engine knows it.
+        acceptance: mean of every chain.
+        divergences: of every chain.
+        work: gradients spent in all, warm-up included.
+        trace: log-density, or the objective, at every step of the warm-up, averaged over members.
+    """
+
+    draws: Float[np.ndarray, "chains draws size"]
+    model: Model
+    engine: str
+    settings: dict[str, Any]
+    seed: int
+    status: str
+    converged: bool
+    diagnostics: Any
+    rules: tuple[RuleOutcome, ...] = ()
+    complete: bool = True
+    seconds: dict[str, float] = field(default_factory=dict)
+    log_density: Float[np.ndarray, "chains draws"] | None = None
+    acceptance: Float[np.ndarray, " chains"] | None = None
+    divergences: np.ndarray | None = None
+    work: int = 0
+    trace: np.ndarray | None = None
+
+    @property
+    def unmet(self) -> tuple[RuleOutcome, ...]:
+        """Rules whose tolerance was not reached: the run is kept, and labelled UNMET."""
+        return tuple(outcome for outcome in self.rules if not outcome.met)
+
+    def __repr__(self) -> str:
+        chains, draws, size = self.draws.shape
+        label = "".join(f"\n  UNMET {o.name}: {o.reason}" for o in self.unmet)
+        return f"<{self.engine}: {chains} × {draws} draws of {size} weights; {self.status}{label}>"

@@ -1,0 +1,109 @@
+"""Long runs are safe: draws go to disk as they come, each file whole or absent.
+
+    folder/run.json                 what the run is: engine, settings, seed, fingerprint of model and data
+    folder/prepared.safetensors     frozen points, strengths and starting positions
+    folder/chunk-000007.safetensors draws, infos and the state after them
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from ocbnn.inference.base import InferenceError
+
+Arrays = dict[str, np.ndarray]
+
+
+class RunFolder:
+    """The folder of one run; files appear in it atomically."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def open(self, description: Mapping[str, Any], *, resume: bool) -> None:
+        """Begin a run here, or make sure that the one begun here is the one to be resumed."""
+        wanted = json.loads(json.dumps(description))
+        file = self.path / "run.json"
+        if not resume:
+            if file.exists():
+                raise InferenceError(
+                    f"{self.path} already holds a run. Give resume=True to go on with it, or another folder."
+                )
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._write(file, json.dumps(wanted, indent=1).encode())
+            return
+        if not file.exists():
+            raise InferenceError(f"There is no run to resume in {self.path}: run.json is missing.")
+        try:
+            found = json.loads(file.read_text())
+        except ValueError as error:
+            raise InferenceError(f"{file} is damaged ({error}); start anew in another folder.") from None
+        changed = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
+        if changed:
+            what = ", ".join(f"{name} (was {found.get(name)}, is {wanted.get(name)})" for name in changed)
+            raise InferenceError(f"The run in {self.path} is another one: {what}. Resume with the same.")
+
+    def save(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write named arrays as one file, whole or not at all."""
+        whole = {key: np.ascontiguousarray(value) for key, value in arrays.items()}
+        self._write(self.path / f"{name}.safetensors", save(whole))
+
+    def load(self, name: str) -> Arrays | None:
+        """Read it back; None where it does not exist."""
+        file = self.path / f"{name}.safetensors"
+        if not file.exists():
+            return None
+        try:
+            return load_file(file)
+        except (SafetensorError, OSError, ValueError) as error:
+            raise InferenceError(f"{file} is damaged ({error}); delete it and resume again.") from None
+
+    def chunks(self) -> list[Arrays]:
+        """All chunks in order, up to the first that is missing."""
+        found: list[Arrays] = []
+        while (chunk := self.load(f"chunk-{len(found):06d}")) is not None:
+            found.append(chunk)
+        return found
+
+    def _write(self, file: Path, content: bytes) -> None:
+        partial = file.with_suffix(".partial")
+        with open(partial, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, file)
+
+
+def flatten_state(states: list[Any]) -> Arrays:
+    """The states of all groups as named arrays; keys of random numbers are not among them."""
+    leaves = [jax.tree.leaves(state) for state in states]
+    return {f"state.{g}.{i}": np.asarray(leaf) for g, group in enumerate(leaves) for i, leaf in enumerate(group)}
+
+
+def restore_state(like: list[Any], arrays: Arrays) -> list[Any]:
+    """States of the same structure as `like` with the stored arrays."""
+    restored = []
+    for g, state in enumerate(like):
+        leaves, structure = jax.tree.flatten(state)
+        stored = [arrays[f"state.{g}.{i}"] for i in range(len(leaves))]
+        restored.append(jax.tree.unflatten(structure, stored))
+    return restored
+
+
+def fingerprint(*parts: Any) -> str:
+    """A hash of arrays and of anything that prints the same when it is the same."""
+    digest = hashlib.sha256()
+    for part in jax.tree.leaves(parts):
+        is_array = isinstance(part, np.ndarray)
+        digest.update(np.ascontiguousarray(part).tobytes() if is_array else repr(part).encode())
+    return digest.hexdigest()[:32]

@@ -1,0 +1,109 @@
+"""Warm start: every chain is optimised with the rules' strength annealed from zero.
+
+Rules are stiff. From a prior draw a chain may reject for ever, and an optimiser that meets a strong rule at
+once is thrown far from the data. So the strength grows from nothing while the data are already there. Learnt
+noise is held where it is: an interpolating optimum would drive it to zero.
+
+Afterwards points where the networks still break a rule are looked for by ascent (rules are broken between
+points and in corners); they join the rule's points, for all chains alike, before anything is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float
+
+from ocbnn.inference.ascent import model_outputs, worst_points
+from ocbnn.inference.base import Context, Density
+from ocbnn.inference.feed import rule_terms, with_rules
+from ocbnn.model import Model
+from ocbnn.priors.conditional import RuleTerm
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """Settings of the warm start.
+
+    Attributes:
+        steps: of Adam.
+        learning_rate: of Adam, falling to a tenth at the end.
+        annealing: the share of the steps over which strength grows from 0, with the third power.
+        searches: how often violating points are looked for, each followed by a shorter optimisation.
+        found: how many of them may join each rule's points in one search.
+        rows: of the data for engines that take minibatches, or as many as one of theirs.
+    """
+
+    steps: int = 1500
+    learning_rate: float = 0.02
+    annealing: float = 0.7
+    searches: int = 2
+    found: int = 8
+    rows: int = 4096
+
+    def optimise(
+        self,
+        density: Density,
+        positions: Float[np.ndarray, "members size"],
+        context: Context,
+        *,
+        annealed: bool = True,
+    ) -> Float[np.ndarray, "members size"]:
+        """Positions of high density, one for each member."""
+        steps = self.steps if annealed else self.steps // 3
+        return np.asarray(_optimise(self, density, steps, annealed, jnp.asarray(positions), context))
+
+    def add_found_points(self, key: int, model: Model, positions: Float[np.ndarray, "members size"]) -> Model:
+        """The model with points added where these networks break a rule; the same model where none do."""
+        rules = list(rule_terms(model))
+        for index, rule in enumerate(rules):
+            worst = worst_points(
+                (key, index), rule, partial(model_outputs, model, np.asarray(positions)), count=self.found
+            )
+            coded = worst.coded[worst.margin > 0]
+            if len(coded):
+                rules[index] = with_points(rule, coded)
+        if all(new is old for new, old in zip(rules, rule_terms(model), strict=True)):
+            return model
+        return with_rules(model, rules)
+
+
+def with_points(rule: RuleTerm, coded: Float[np.ndarray, "found Q"]) -> RuleTerm:
+    """The rule with further points, each counting as much as one that was drawn."""
+    points = rule.points
+    weight = np.asarray(points.weights)[0] if len(points.weights) else 1.0
+    weights = np.concatenate([points.weights, np.full(len(coded), weight)])
+    together = np.concatenate([points.coded, coded])
+    return replace(rule, points=rule.at(together, weights=weights, strength=points.strength))
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _optimise(
+    settings: WarmStart, density: Density, steps: int, annealed: bool, positions: Array, context: Context
+) -> Array:
+    network = density.model.network.size
+    moving = jnp.arange(density.size) < network
+    optimiser = optax.adam(optax.cosine_decay_schedule(settings.learning_rate, steps, alpha=0.1))
+
+    def loss(w: Array, strength: Array) -> Array:
+        softened = tuple(p._replace(strength=p.strength * strength) for p in context.points)
+        value = -density.log_density(w, context._replace(points=softened))
+        return jnp.where(jnp.isfinite(value), value, 0.0)
+
+    def one(carry: tuple[Array, optax.OptState], step: Array) -> tuple[tuple[Array, optax.OptState], None]:
+        w, state = carry
+        grown = jnp.minimum(step / (settings.annealing * steps), 1.0) ** 3 if annealed else jnp.ones(())
+        gradient = jnp.where(moving, jnp.nan_to_num(jax.grad(loss)(w, grown)), 0.0)
+        updates, state = optimiser.update(gradient, state)
+        return (optax.apply_updates(w, updates), state), None
+
+    def member(w: Array) -> Array:
+        (w, _), _ = jax.lax.scan(one, (w, optimiser.init(w)), jnp.arange(steps))
+        return w
+
+    return jax.vmap(member)(positions)
