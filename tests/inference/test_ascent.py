@@ -13,8 +13,8 @@ import pytest
 from scipy.special import expit
 
 from ocbnn import regions
+from ocbnn.inference.ascent import BATCH, scored, worst_points
 from ocbnn.inference.outputs import model_outputs, output_blocks
-from ocbnn.inference.worst import BATCH, scored, worst_points
 from ocbnn.model import Model
 from ocbnn.networks import MLP
 from ocbnn.priors.conditional import RuleTerm
@@ -209,12 +209,12 @@ def test_the_same_key_gives_the_same_points_and_another_key_others() -> None:
 class TestModelOutputs:
     X = np.linspace(-2, 2, 21)[:, None]
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def classifier(self) -> Model:
         frame = pd.DataFrame({"x": np.linspace(-2, 2, 9), "label": list("abcabcabc")})
         return Model.build(frame=frame, target="label", hidden=(4,))
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def regressor(self) -> Model:
         frame = pd.DataFrame({"x": np.linspace(-2, 2, 9), "y": np.linspace(-1, 1, 9)})
         return Model.build(frame=frame, target="y", hidden=(4,))

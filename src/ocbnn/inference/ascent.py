@@ -19,11 +19,14 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ocbnn import regions
+from ocbnn.inference.outputs import model_outputs, output_blocks
 from ocbnn.priors.conditional import RuleTerm
 from ocbnn.regions.limits import Limits, observed_width
 from ocbnn.rules.located import NormalMixture, in_model_units
 from ocbnn.schema import Schema
 from ocbnn.violation import margin
+
+__all__ = ["Score", "SearchSpace", "WorstPoints", "model_outputs", "output_blocks", "scored", "worst_points"]
 
 Outputs = Callable[[Float[np.ndarray, "n D"]], np.ndarray]
 """Model inputs → y `(draws, n)` in model units, or class probabilities `(draws, n, C)`."""
@@ -36,7 +39,7 @@ BATCH = 512
 CLIMBERS = 32
 """Points that climb side by side; each has `BATCH / CLIMBERS` children a round."""
 PULLS = 12
-"""Halvings of a step that leaves the region: it ends within 1/4,096 of its length from the face it crossed."""
+"""Halvings of a step that leaves the region: it ends within 1/4,096 of itself from the face crossed."""
 FIRST_STEP, LAST_STEP = 0.5, 0.002
 """Standard deviation of steps in the first and in the last round, as shares of a column's width."""
 
