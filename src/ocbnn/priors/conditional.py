@@ -24,7 +24,7 @@ from ocbnn.likelihoods import Likelihood
 from ocbnn.networks import AnyArray, Network
 from ocbnn.priors.base import Prior
 from ocbnn.priors.isotropic import IsotropicGaussian
-from ocbnn.priors.terms import TERMS, Setting, Strength, Term, default_term
+from ocbnn.priors.terms import TERMS, OutputDensity, Setting, Strength, Term, default_term
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.located import (
     AllowedClasses,
@@ -64,7 +64,8 @@ class RuleTerm:
     reduction: Reduction = "mean"
     sampler: str | None = None
     data: Float[np.ndarray, "n Q"] | None = None
-    drawn: int = 0  # how many points are drawn; the others are corners of the region
+    drawn: int = 0  # how many points are drawn; the others are corners of the region, or were found
+    strength_is_free: bool = False  # nobody has given one: inference looks for it
 
     @classmethod
     def build(
@@ -85,6 +86,8 @@ class RuleTerm:
         """Choose and calibrate the term, then draw the points; arguments as in `conditional_prior`."""
         target = _target(schema)
         chosen = _chosen_term(rule, schema, term)
+        # `y ~ D` at more strength only makes functions narrower than D.
+        free = strength is None and not isinstance(chosen, OutputDensity)
         strength = float(chosen.default_strength if strength is None else strength)
         if not (strength > 0 and np.isfinite(strength)):
             raise ModelError(
@@ -104,7 +107,12 @@ class RuleTerm:
         if corners:
             coded = np.concatenate([coded, rule.region.vertices(schema)])
         placed = _placed(rule, schema, coded, _reduction_weights(len(coded), reduction), strength)
-        return cls(rule, schema, chosen.calibrated(setting), placed, reduction, sampler, data, points)
+        return cls(rule, schema, chosen.calibrated(setting), placed, reduction, sampler, data, points, free)
+
+    @property
+    def tolerance(self) -> float:
+        """The violation its author accepts."""
+        return self.rule.effective_tolerance
 
     def at(
         self,
