@@ -7,11 +7,14 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 from scipy import stats
 
 from ocbnn.errors import RegionError
-from ocbnn.regions import SAMPLERS, Everywhere, default_sampler, sample
+from ocbnn.expressions import Condition
+from ocbnn.regions import SAMPLERS, Everywhere, default_sampler, region_of, sample
 from ocbnn.schema import Column, Schema, Target
+from random_conditions import GRID, SCHEMA, conditions
 from region_cases import MIXED, ROOMY, SQUARE, THIN, mixed_rows, region
 
 EVEN = ("uniform", "sobol", "walk")
@@ -236,6 +239,20 @@ def test_five_thousand_points_of_a_box_in_eight_columns_take_less_than_50_ms(sam
         return time.process_time() - start
 
     assert min(seconds() for _ in range(5)) < 0.05
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(conditions)
+def test_any_region_gives_points_inside_or_a_region_error(condition: Condition) -> None:
+    where = region_of(condition, SCHEMA)
+    inside = GRID[where.contains(GRID, SCHEMA)]
+    try:
+        points = sample(0, where, SCHEMA, GRID[::50], 20)
+    except RegionError:
+        assert not len(inside)
+    else:
+        assert points.shape == (20, 5)
+        assert where.contains(points, SCHEMA).all()
 
 
 def test_bad_arguments_are_errors_that_say_what_to_do() -> None:

@@ -17,13 +17,15 @@ def unreachable(region: Region, schema: Schema) -> RegionError:
     return RegionError(f"No input was found where {_shown(region.text())}: {_cause(region, schema)}")
 
 
-def too_thin(region: Region, schema: Schema, inside: int, tried: int) -> RegionError:
-    """The error for a region that is there, but that drawing and rejecting hits too rarely."""
+def too_thin(
+    region: Region, schema: Schema, inside: int, tried: int, *, walking: bool = False
+) -> RegionError:
+    """The error for a region that is there, but that points fall in too rarely."""
     if not inside and not is_reachable(region, schema):
         return unreachable(region, schema)
     remedy = (
         "use sampler='walk', which moves inside half-spaces instead of looking for them"
-        if any(part.pieces.faces for part in region.components())
+        if not walking and any(part.pieces.faces for part in region.components())
         else "widen its condition, or declare bounds for its columns that enclose it more tightly"
     )
     return RegionError(

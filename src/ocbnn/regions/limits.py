@@ -31,6 +31,11 @@ class Limits:
     discrete: BoolArray
     codes: tuple[FloatArray | None, ...]
 
+    def __post_init__(self) -> None:
+        for array in (self.low, self.high, self.discrete, *self.codes):
+            if array is not None:
+                array.flags.writeable = False
+
     def empty_columns(self) -> NDArray[np.intp]:
         """The columns that no value is left for."""
         return np.flatnonzero(~((self.low <= self.high) & np.isfinite(self.low) & np.isfinite(self.high)))

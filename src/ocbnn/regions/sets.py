@@ -10,6 +10,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -70,7 +71,7 @@ class Region(ABC):
     def bounding_box(self, schema: Schema) -> tuple[FloatArray, FloatArray]:
         """The finite low and high end (Q,) of every column; they cross where a column has no value left."""
         limits = self.limits(schema)
-        return limits.low, limits.high
+        return limits.low.copy(), limits.high.copy()
 
     def vertices(self, schema: Schema, limit: int = 64) -> FloatArray:
         """At most `limit` corners (k, Q): those of the bounding box over the ruled columns that are inside.
@@ -230,7 +231,7 @@ class HalfSpaces(Single):
         return self.box.columns().union(*(face.coefficients for face in self.faces))
 
     def limits(self, schema: Schema) -> Limits:
-        return face_limits(self.box.limits(schema), self.faces, schema, self.box.intervals)
+        return _half_space_limits(self, schema)
 
     def conditions(self) -> Iterator[tuple[str, Box | HalfSpaces]]:
         for words, box in self.box.conditions():
@@ -274,19 +275,7 @@ class Predicate(Single):
         return self.hull.columns() | columns(self.condition)
 
     def limits(self, schema: Schema) -> Limits:
-        """The limits of box and faces, grown step by step while no probe of theirs meets the condition."""
-        first = limits = self.hull.limits(schema)
-        if len(first.empty_columns()):
-            return first
-        named = np.isin(schema.names, list(columns(self.condition)))
-        low_sides, high_sides = growable_sides(schema, self.box.intervals)
-        sides = low_sides & named, high_sides & named
-        unit = np.random.default_rng(0).random((PROBES, len(schema.columns)))
-        for share in GROWTHS:
-            if self.contains(limits.from_unit(unit), schema).any():
-                return limits
-            limits = grown(first, schema, sides, share)
-        return limits if self.contains(limits.from_unit(unit), schema).any() else first
+        return _predicate_limits(self, schema)
 
     def conditions(self) -> Iterator[tuple[str, Region]]:
         yield text(self.condition), self.hull
@@ -352,3 +341,28 @@ def _levels_text(name: str, labels: frozenset[Label]) -> str:
         if len(shown) == 1
         else f"{name_text(name)} in {{{', '.join(shown)}}}"
     )
+
+
+# Minibatch engines draw from the same few regions at every step: what costs linear programs is kept.
+
+
+@lru_cache(maxsize=256)
+def _half_space_limits(region: HalfSpaces, schema: Schema) -> Limits:
+    return face_limits(region.box.limits(schema), region.faces, schema, region.box.intervals)
+
+
+@lru_cache(maxsize=256)
+def _predicate_limits(region: Predicate, schema: Schema) -> Limits:
+    """The limits of box and faces, grown step by step while no probe of theirs meets the condition."""
+    first = limits = region.hull.limits(schema)
+    if len(first.empty_columns()):
+        return first
+    named = np.isin(schema.names, list(columns(region.condition)))
+    low_sides, high_sides = growable_sides(schema, region.box.intervals)
+    sides = low_sides & named, high_sides & named
+    unit = np.random.default_rng(0).random((PROBES, len(schema.columns)))
+    for share in GROWTHS:
+        if region.contains(limits.from_unit(unit), schema).any():
+            return limits
+        limits = grown(first, schema, sides, share)
+    return limits if region.contains(limits.from_unit(unit), schema).any() else first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -86,6 +87,7 @@ def acceptance(region: Region, schema: Schema, limits: Limits) -> float:
     return float(region.contains(probes, schema).mean())
 
 
+@lru_cache(maxsize=256)
 def is_thin(region: Region, schema: Schema) -> bool:
     """Whether half-spaces of the region are too thin for rejection."""
     for part in region.components():
@@ -127,7 +129,7 @@ def walked_inside(generator: np.random.Generator, region: Single, schema: Schema
         if tried and not len(kept):
             raise unreachable(region, schema)
         if tried >= max(WALKS, 20 * n):
-            raise too_thin(region, schema, len(kept), tried)
+            raise too_thin(region, schema, len(kept), tried, walking=True)
         points = draw(wanted)
         kept = np.concatenate([kept, _inside(points, region, schema, limits)])
         tried += len(points)
