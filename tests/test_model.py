@@ -32,48 +32,62 @@ def frame():
     return pd.DataFrame({"x": x, "y": -(x**4) + 3 * x**2 + 1})
 
 
+def some_weights(model, seed=0):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=model.size))
+
+
 @pytest.fixture(scope="module")
 def model(frame):
     return Model.build(frame=frame, target="y", rules=[BAND], hidden=(4,))
 
 
 def test_the_log_density_is_prior_plus_likelihood_and_all_parts_are_there(model, frame):
-    w = model.initial(0)
+    w = some_weights(model)
     weights, noise = np.asarray(w[:-1]), np.exp(float(w[-1]))
     y = (frame["y"] - frame["y"].mean()) / model.schema.target.scale
     outputs = np.asarray(model.apply(w, model.data.inputs))[:, 0]
     expected = scipy.stats.norm.logpdf(weights).sum() + scipy.stats.norm.logpdf(y, outputs, noise).sum()
     expected += scipy.stats.halfnorm.logpdf(noise) + np.log(noise)
-    expected += float(model.prior.rule_log_densities(w[:-1])[0])
+    expected += float(jax.jit(model.prior.rule_log_densities)(weights)[0])
     assert model.size == 14
-    assert float(model.log_density(w)) == pytest.approx(expected, rel=1e-10)
-    assert float(model.log_prior(w) + model.log_likelihood(w)) == pytest.approx(expected, rel=1e-10)
+    parts = jax.jit(lambda v: (model.log_density(v), model.log_prior(v), model.log_likelihood(v)))(w)
+    assert float(parts[0]) == pytest.approx(expected, rel=1e-10)
+    assert float(parts[1] + parts[2]) == pytest.approx(expected, rel=1e-10)
 
 
 def test_it_can_be_compiled_mapped_and_differentiated(model):
-    draws = jnp.stack([model.initial(key) for key in range(3)])
+    draws = jnp.asarray(np.random.default_rng(0).normal(size=(3, model.size)))
     values, gradients = jax.jit(jax.vmap(jax.value_and_grad(model.log_density)))(draws)
     assert gradients.shape == (3, model.size)
     assert np.all(np.isfinite(gradients))
-    assert float(values[2]) == pytest.approx(float(model.log_density(draws[2])), rel=1e-12)
+    alone = jax.jit(model.log_density)(draws[2])
+    assert float(values[2]) == pytest.approx(float(alone), rel=1e-12)
+
+
+def test_a_start_has_all_parameters_and_depends_on_the_key(model):
+    starts = [model.initial(0), model.initial(jax.random.key(0)), model.initial(1)]
+    assert starts[0].shape == (model.size,)
+    np.testing.assert_array_equal(starts[0], starts[1])
+    assert not np.array_equal(starts[0], starts[2])
 
 
 def test_float32_gives_the_same_density_to_its_precision(model):
-    w = model.initial(0)
+    w = some_weights(model)
     with jax.enable_x64(False):
-        single = model.log_density(jnp.asarray(np.asarray(w), jnp.float32))
+        single = jax.jit(model.log_density)(jnp.asarray(np.asarray(w), jnp.float32))
     assert single.dtype == jnp.float32
-    assert float(single) == pytest.approx(float(model.log_density(w)), rel=1e-4)
+    assert float(single) == pytest.approx(float(jax.jit(model.log_density)(w)), rel=1e-4)
 
 
 def test_weighted_minibatches_add_up_to_all_rows(model):
-    w = model.initial(1)
+    w = some_weights(model, 1)
     batches = [
         Data(model.data.inputs[rows], model.data.y[rows], np.full(2, 3.0))
         for rows in (slice(0, 2), slice(2, 4), slice(4, 6))
     ]
-    mean = np.mean([float(model.log_likelihood(w, batch)) for batch in batches])
-    assert mean == pytest.approx(float(model.log_likelihood(w)), rel=1e-12)
+    log_likelihood = jax.jit(model.log_likelihood)
+    mean = np.mean([float(log_likelihood(w, batch)) for batch in batches])
+    assert mean == pytest.approx(float(log_likelihood(w)), rel=1e-12)
 
 
 def test_row_weights_count_rows_several_times(frame):
@@ -81,8 +95,9 @@ def test_row_weights_count_rows_several_times(frame):
     settings = {"schema": Schema.infer(frame, target="y"), "noise": 0.5, "hidden": (2,)}
     weighted = Model.build(frame=frame, row_weights=weights, **settings)
     repeated = Model.build(frame=frame.iloc[[0, 0, 1, 2, 4, 5]], **settings)
-    w = weighted.initial(0)
-    assert float(weighted.log_likelihood(w)) == pytest.approx(float(repeated.log_likelihood(w)), rel=1e-12)
+    w = some_weights(weighted)
+    counted, copied = (float(jax.jit(each.log_likelihood)(w)) for each in (weighted, repeated))
+    assert counted == pytest.approx(copied, rel=1e-12)
 
 
 def test_without_data_it_is_its_prior(frame):
@@ -91,10 +106,13 @@ def test_without_data_it_is_its_prior(frame):
         Model.build(schema=schema, rules=[BAND], noise=0.1),
         Model.build(frame=frame, target="y", rules=[BAND], noise=0.1, prior_only=True),
     ):
-        w = alone.initial(0)
+        w = some_weights(alone)
         assert alone.data is None
-        assert float(alone.log_density(w)) == float(alone.log_prior(w))
-        assert float(alone.log_likelihood(w)) == 0.0
+        density, prior, likelihood = jax.jit(
+            lambda v, each=alone: (each.log_density(v), each.log_prior(v), each.log_likelihood(v))
+        )(w)
+        assert float(density) == float(prior)
+        assert float(likelihood) == 0.0
 
 
 def test_noise_is_given_in_raw_units_and_the_prior_of_learnt_noise_has_the_spread_of_y(frame):
@@ -127,13 +145,16 @@ def test_the_unit_of_y_changes_nothing(unit):
     settings = {"target": "y", "hidden": (3,), "points": 10}
     plain = Model.build(frame=frame, rules=[rule.format(u="1") for rule in rules], **settings)
     scaled = Model.build(frame=in_unit, rules=[rule.format(u=f"{unit:.7f}") for rule in rules], **settings)
-    w = plain.initial(0)
-    plain_rules, scaled_rules = (
-        jax.jit(each.prior.rule_log_densities)(w[:-1], plain.prior.points if each is plain else points)
-        for each, points in ((plain, None), (scaled, _at_the_points_of(plain, scaled)))
-    )
-    np.testing.assert_allclose(scaled_rules, plain_rules, rtol=1e-9)
-    assert float(scaled.log_likelihood(w)) == pytest.approx(float(plain.log_likelihood(w)), rel=1e-9)
+    w = some_weights(plain)
+    parts = [
+        jax.jit(lambda v, p, each=each: (each.log_prior(v, p), each.prior.rule_log_densities(v[:-1], p)))(
+            w, points
+        )
+        for each, points in ((plain, plain.prior.points), (scaled, _at_the_points_of(plain, scaled)))
+    ]
+    np.testing.assert_allclose(parts[1][0], parts[0][0], rtol=1e-9)
+    np.testing.assert_allclose(parts[1][1], parts[0][1], rtol=1e-9)
+    np.testing.assert_allclose(scaled.data.y, plain.data.y, rtol=1e-9)
 
 
 def _at_the_points_of(model, other):
@@ -150,16 +171,18 @@ def test_binary_targets_have_one_logit_and_more_classes_one_each():
     assert isinstance(binary.likelihood, Bernoulli)
     assert isinstance(several.likelihood, Categorical)
     for model, classes in ((binary, 2), (several, 3)):
-        w = model.initial(0)
+        w = some_weights(model)
         log_probabilities = model.function(w, model.data.inputs)
         assert log_probabilities.shape == (6, classes)
         np.testing.assert_allclose(np.exp(log_probabilities).sum(axis=1), 1.0, rtol=1e-12)
-        assert np.isfinite(model.log_density(w))
+        assert np.isfinite(jax.jit(model.log_density)(w))
 
 
 def test_the_function_of_a_regression_is_its_mean(model):
-    w = model.initial(0)
-    np.testing.assert_array_equal(model.function(w, model.data.inputs), model.apply(w, model.data.inputs)[:, 0])
+    w = some_weights(model)
+    np.testing.assert_array_equal(
+        model.function(w, model.data.inputs), model.apply(w, model.data.inputs)[:, 0]
+    )
 
 
 def test_ones_own_network_and_base_prior_take_the_place_of_the_defaults(frame):
@@ -170,14 +193,14 @@ def test_ones_own_network_and_base_prior_take_the_place_of_the_defaults(frame):
     model = Model.build(frame=frame, target="y", rules=[BAND], network=network, base=base, noise=0.1)
     assert model.size == 2
     assert model.prior.base is base
-    assert np.all(np.isfinite(jax.grad(model.log_density)(model.initial(0))))
+    assert np.all(np.isfinite(jax.jit(jax.grad(model.log_density))(some_weights(model))))
 
 
 def test_a_series_beside_the_frame_is_a_target(frame):
     beside = Model.build(frame=frame[["x"]], target=frame["y"], rules=[BAND], noise=0.1)
     among = Model.build(frame=frame, target="y", rules=[BAND], noise=0.1)
-    w = among.initial(0)
-    assert float(beside.log_density(w)) == float(among.log_density(w))
+    w = some_weights(among)
+    assert float(jax.jit(beside.log_density)(w)) == float(jax.jit(among.log_density)(w))
 
 
 def test_terms_and_strength_reach_the_rules(frame):
@@ -194,7 +217,10 @@ def test_terms_and_strength_reach_the_rules(frame):
     [
         (lambda frame: Model.build(), "needs a table"),
         (lambda frame: Model.build(frame=frame), "what is predicted"),
-        (lambda frame: Model.build(schema=Schema.infer(frame, target="y"), frame=frame[["x"]]), "no column 'y'"),
+        (
+            lambda frame: Model.build(schema=Schema.infer(frame, target="y"), frame=frame[["x"]]),
+            "no column 'y'",
+        ),
         (lambda frame: Model.build(frame=frame, target="y", row_weights=np.ones(2)), "each of the 6 rows"),
         (lambda frame: Model.build(frame=frame, target="y", network=MLP(1, (2,), 3)), "asks for 1 outputs"),
         (

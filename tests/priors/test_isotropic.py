@@ -23,7 +23,9 @@ def test_the_density_is_that_of_independent_gaussians():
     w, scale = np.array([0.3, -2.0, 1.0]), np.array([1.0, 0.5, 3.0])
     for each in (0.7, scale):
         expected = scipy.stats.norm.logpdf(w, 0.0, each).sum()
-        assert float(IsotropicGaussian(3, each).log_density(jnp.asarray(w))) == pytest.approx(expected, rel=1e-12)
+        assert float(IsotropicGaussian(3, each).log_density(jnp.asarray(w))) == pytest.approx(
+            expected, rel=1e-12
+        )
     assert isinstance(IsotropicGaussian(3), Prior)
 
 
