@@ -1,0 +1,438 @@
+"""Is a run to be believed? Judged in function space: Φ_w at probe inputs, since weights are not identifiable.
+
+A verdict is a sentence and a flag; a bad run is never called good. Chains are judged by R-hat, effective
+draws, divergences, and whether they move at all. Engines without chains cannot converge in that sense: their
+sentence says what was checked instead.
+
+Chains are counted from 1 in sentences, and from 0 in fields.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from ocbnn import regions
+from ocbnn.inference.base import Context, Density, Engine, InferenceError
+from ocbnn.inference.mixing import LEAST_DRAWS, Mixing, bulk_ess, mixing, rhat
+from ocbnn.inference.stein import kernel_stein_discrepancy
+from ocbnn.model import Model
+from ocbnn.priors.conditional import ConditionalPrior
+from ocbnn.schema import Schema
+
+Values = Float[np.ndarray, "chains draws quantities"]
+
+SHOWN_COLUMNS = 4
+"""Columns of a probe that a sentence names."""
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """When chains count as converged.
+
+    Attributes:
+        largest_rhat: at the worst probe.
+        least_ess: effective draws at the worst probe, over all chains.
+        most_divergences: as a share of all draws.
+        least_acceptance: a chain that accepts less is stuck, as is one that moves as rarely.
+        least_spread: a chain whose spread is this share of the other chains' is stuck.
+    """
+
+    largest_rhat: float = 1.01
+    least_ess: float = 400.0
+    most_divergences: float = 0.01
+    least_acceptance: float = 0.05
+    least_spread: float = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnostics:
+    """What is known of a run's quality.
+
+    Attributes:
+        status: the verdict as a sentence.
+        converged: the verdict; for engines without chains, whether what was checked held.
+        checked: what the verdict rests on.
+        rhat, bulk_ess, tail_ess: of every quantity (probe, or class at a probe); constant ones have R-hat 1
+            and as many effective draws as there are draws. Empty for engines without chains.
+        where: the probe of the worst R-hat, in raw units.
+        acceptance: mean of every chain.
+        divergences: of every chain.
+        stuck: chains that hardly move.
+        discrepancy: kernel Stein discrepancy, of particles only.
+    """
+
+    status: str
+    converged: bool
+    checked: str
+    rhat: Float[np.ndarray, " quantities"] = field(default_factory=lambda: np.zeros(0))
+    bulk_ess: Float[np.ndarray, " quantities"] = field(default_factory=lambda: np.zeros(0))
+    tail_ess: Float[np.ndarray, " quantities"] = field(default_factory=lambda: np.zeros(0))
+    where: str = ""
+    acceptance: Float[np.ndarray, " chains"] = field(default_factory=lambda: np.zeros(0))
+    divergences: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
+    stuck: tuple[int, ...] = ()
+    discrepancy: float | None = None
+
+    @property
+    def worst_rhat(self) -> float:
+        """The largest R-hat; NaN where one is unknown, or none was computed."""
+        return float(np.max(self.rhat)) if self.rhat.size else math.nan
+
+    @property
+    def worst_bulk_ess(self) -> float:
+        """The fewest effective draws for the centre of the distribution."""
+        return float(np.min(self.bulk_ess)) if self.bulk_ess.size else math.nan
+
+    @property
+    def worst_tail_ess(self) -> float:
+        """The fewest effective draws for its tails."""
+        return float(np.min(self.tail_ess)) if self.tail_ess.size else math.nan
+
+
+def diagnose_run(
+    *,
+    model: Model,
+    engine: Engine,
+    draws: Float[np.ndarray, "chains draws size"],
+    values: Values,
+    probes: Float[np.ndarray, "probes D"],
+    acceptance: Float[np.ndarray, " chains"],
+    divergences: np.ndarray,
+    trace: Float[np.ndarray, " steps"],
+    context: Context,
+    criteria: Criteria | None = None,
+) -> Diagnostics:
+    """The verdict on a run of any engine."""
+    if engine.collects == "along":
+        return diagnose(
+            values,
+            place=probe_places(model, probes, values.shape[-1]),
+            probes=len(probes),
+            acceptance=acceptance,
+            divergences=divergences,
+            criteria=criteria,
+        )
+    finite = bool(np.isfinite(values).all())
+    if engine.name == "svgd":
+        score = jax.vmap(jax.grad(lambda w: Density(model).log_density(w, context)))
+        particles = draws.reshape(-1, draws.shape[-1])
+        discrepancy = float(kernel_stein_discrepancy(particles, score(particles)))
+        return diagnose_particles(trace, discrepancy, len(particles), finite=finite)
+    name = "ELBO" if engine.name == "bbb" else "objective"
+    return diagnose_objective(trace, name, finite=finite)
+
+
+def diagnose(
+    values: Values,
+    *,
+    place: Callable[[int], str] | None = None,
+    probes: int | None = None,
+    acceptance: Float[np.ndarray, " chains"] | None = None,
+    divergences: np.ndarray | None = None,
+    criteria: Criteria | None = None,
+) -> Diagnostics:
+    """The verdict on chains.
+
+    Args:
+        values: Φ at the probes, chain × draw × quantity; each class at each probe is a quantity of its own.
+        place: the words for a quantity's probe.
+        probes: how many probes there are, where there are several quantities to each.
+        acceptance: mean of every chain.
+        divergences: of every chain.
+        criteria: other ones than the default.
+    """
+    values = np.asarray(values)
+    values = values.reshape(*values.shape[:2], math.prod(values.shape[2:]))
+    chains, draws, quantities = values.shape
+    judged = criteria or Criteria()
+    place = place or (lambda quantity: f"probe {quantity}")
+    acceptance = np.full(chains, np.nan) if acceptance is None else np.asarray(acceptance, dtype=float)
+    divergences = np.zeros(chains, dtype=int) if divergences is None else np.asarray(divergences)
+    found = _mixing_with_constants(values)
+    stuck = stuck_chains(values, acceptance, judged)
+    worst = int(np.argmax(np.nan_to_num(found.rhat, nan=np.inf))) if quantities else None
+    where = "" if worst is None else place(worst)
+    problem = (
+        _unjudgeable(values, place)
+        or _stuck_words(stuck, chains, acceptance)
+        or _unmixed(values, found, place, judged)
+        or _divergent(divergences, chains * draws, judged)
+        or _single(chains)
+    )
+    if problem:
+        status = f"not converged: {problem}"
+    else:
+        status = (
+            f"converged: worst R-hat {found.rhat.max():.2f} over {probes or quantities} probes, "
+            f"worst bulk ESS {found.bulk_ess.min():,.0f}"
+        )
+        if divergences.sum():
+            status += f", {int(divergences.sum()):,} divergences"
+    checked = f"R-hat and effective draws of {chains} chains at {probes or quantities} probes"
+    return Diagnostics(status, not problem, checked, *found, where, acceptance, divergences, stuck)
+
+
+def worst_ess(values: Values) -> float:
+    """The fewest effective draws over all quantities that vary; 0 where nothing can be said."""
+    values = np.asarray(values)
+    varying = ~_constant(values)
+    if not varying.any():
+        return 0.0
+    effective = bulk_ess(values[..., varying])
+    return 0.0 if np.isnan(effective).any() else float(effective.min())
+
+
+def _mixing_with_constants(values: Values) -> Mixing:
+    """A quantity that is the same in all draws says nothing against them, and has no R-hat of its own."""
+    constant = _constant(values)
+    size = float(values.shape[0] * values.shape[1])
+    result = Mixing(*(np.full(values.shape[2], fill) for fill in (1.0, size, size)))
+    if not constant.all():
+        for figure, known in zip(result, mixing(values[..., ~constant]), strict=True):
+            figure[~constant] = known
+    return result
+
+
+def _constant(values: Values) -> np.ndarray:
+    """Which quantities are the same in all draws of all chains, up to rounding."""
+    if not values.shape[0] * values.shape[1]:
+        return np.zeros(values.shape[2], dtype=bool)
+    kind = values.dtype if values.dtype == np.float32 else np.dtype(np.float64)
+    tolerance = max(1e-8, 32.0 * float(np.finfo(kind).eps))
+    low, high = values.min(axis=(0, 1)), values.max(axis=(0, 1))
+    with np.errstate(invalid="ignore"):
+        return high - low <= tolerance * np.maximum(1.0, np.maximum(np.abs(low), np.abs(high)))
+
+
+def stuck_chains(
+    values: Values, acceptance: Float[np.ndarray, " chains"], criteria: Criteria
+) -> tuple[int, ...]:
+    """Chains that accept hardly anything, whose functions hardly change, or change far less than others'."""
+    chains, draws, quantities = values.shape
+    with np.errstate(invalid="ignore"):
+        stuck = acceptance < criteria.least_acceptance
+        if draws > 1 and quantities:
+            moved = (values[:, 1:] != values[:, :-1]).any(axis=2).mean(axis=1)
+            stuck = stuck | (moved < criteria.least_acceptance)
+            spread = values.std(axis=1)
+            for chain in range(chains if chains > 1 else 0):
+                others = np.median(np.delete(spread, chain, axis=0), axis=0)
+                varying = others > 0
+                if varying.any():
+                    ratio = np.median(spread[chain, varying] / others[varying])
+                    stuck[chain] |= ratio < criteria.least_spread
+    return tuple(int(chain) for chain in np.flatnonzero(stuck))
+
+
+def _unjudgeable(values: Values, place: Callable[[int], str]) -> str:
+    chains, draws, quantities = values.shape
+    if not chains or not quantities:
+        return "there is nothing to judge: no chains, or no probes"
+    broken = ~np.isfinite(values)
+    if broken.any():
+        chain, draw, quantity = (int(index) for index in np.argwhere(broken)[0])
+        return (
+            f"chain {chain + 1} of {chains} gives a value that is not finite at {place(quantity)}, first in "
+            f"draw {draw + 1}; lower the step size, or look for an input or a rule that overflows"
+        )
+    if draws < LEAST_DRAWS:
+        return f"{draws} draws of each chain are too few to judge; run longer"
+    if _constant(values).all():
+        return (
+            "all draws are the same function at every probe, so no chain has moved; lower the step size, or "
+            "run a longer warm-up"
+        )
+    return ""
+
+
+def _stuck_words(stuck: tuple[int, ...], chains: int, acceptance: Float[np.ndarray, " chains"]) -> str:
+    if not stuck:
+        return ""
+    named = ", ".join(str(chain + 1) for chain in stuck)
+    verb = f"chain {named} of {chains} is" if len(stuck) == 1 else f"chains {named} of {chains} are"
+    rates = acceptance[list(stuck)]
+    rate = f" (acceptance {np.min(rates):.2f})" if np.isfinite(rates).all() else ""
+    return f"{verb} stuck{rate}; lower the step size, run a longer warm-up, or start from another seed"
+
+
+def _unmixed(values: Values, found: Mixing, place: Callable[[int], str], criteria: Criteria) -> str:
+    # Written so that NaN fails.
+    if not (found.rhat <= criteria.largest_rhat).all():
+        worst = int(np.argmax(np.nan_to_num(found.rhat, nan=np.inf)))
+        return (
+            f"{_blame(values[..., [worst]], float(found.rhat[worst]))} at {place(worst)} (R-hat "
+            f"{found.rhat[worst]:.3f}); run longer or more chains"
+        )
+    if not (found.bulk_ess >= criteria.least_ess).all():
+        worst = int(np.argmin(np.nan_to_num(found.bulk_ess, nan=0.0)))
+        return (
+            f"the draws are worth {found.bulk_ess[worst]:,.0f} independent ones at {place(worst)}, and "
+            f"{criteria.least_ess:,.0f} are asked for; run longer"
+        )
+    return ""
+
+
+def _blame(values: Float[np.ndarray, "chains draws 1"], whole: float) -> str:
+    """The chain without which the others agree best; no name where that is hardly better, or for two."""
+    chains = len(values)
+    if chains == 1:
+        return "the two halves of the one chain disagree"
+    if chains == 2:
+        return "the two chains disagree"
+    without = np.array([rhat(np.delete(values, chain, axis=0))[0] for chain in range(chains)])
+    without = np.nan_to_num(without, nan=1.0)
+    outlier = int(np.argmin(without))
+    if without[outlier] - 1.0 < 0.5 * (whole - 1.0):
+        return f"chain {outlier + 1} of {chains} disagrees"
+    return f"chains disagree, chain {outlier + 1} of {chains} most,"
+
+
+def _divergent(divergences: np.ndarray, draws: int, criteria: Criteria) -> str:
+    share = float(np.sum(divergences)) / max(draws, 1)
+    if share <= criteria.most_divergences:
+        return ""
+    return f"{share:.1%} of the trajectories diverged; raise the target acceptance, or run a longer warm-up"
+
+
+def _single(chains: int) -> str:
+    if chains > 1:
+        return ""
+    return "one chain alone cannot show what it has missed; run more chains"
+
+
+class Plateau(NamedTuple):
+    """Whether a trace has stopped changing, and a sentence on it."""
+
+    reached: bool
+    sentence: str
+
+
+def plateau(
+    trace: Float[np.ndarray, " steps"], name: str = "objective", tolerance: float = 0.1, errors: float = 3.0
+) -> Plateau:
+    """Whether the last fifth of a trace has the mean of the two fifths before it.
+
+    Means may differ by `tolerance` (nats, for an ELBO), or by `errors` standard errors. These account for
+    autocorrelation, and are of the residuals from a line: else a trend would excuse itself.
+    """
+    trace = np.asarray(trace, dtype=float).ravel()
+    if not np.isfinite(trace).all():
+        first = int(np.argmin(np.isfinite(trace)))
+        return Plateau(False, f"the {name} is not finite at step {first + 1}; lower the learning rate")
+    length = len(trace) // 5
+    if length < 10:
+        return Plateau(False, f"{len(trace)} steps are too few to see whether the {name} still changes")
+    fifths = trace[-5 * length :].reshape(5, length)
+    last, last_error = _mean_and_error(fifths[4])
+    for fifth in fifths[2:4]:
+        mean, error = _mean_and_error(fifth)
+        change = last - mean
+        if abs(change) > max(tolerance, errors * math.hypot(error, last_error)):
+            verb = "rose" if change > 0 else "fell"
+            words = f"the {name} still {verb} by {abs(change):,.3g} towards the end; run longer"
+            return Plateau(False, words)
+    return Plateau(True, f"the {name} no longer changes over the last three fifths of {len(trace):,} steps")
+
+
+def _mean_and_error(part: Float[np.ndarray, " steps"]) -> tuple[float, float]:
+    """The mean, and its standard error by overlapping batch means of the residuals from a line."""
+    steps = np.arange(len(part)) - (len(part) - 1) / 2
+    residuals = part - part.mean() - steps * (steps @ part) / (steps @ steps)
+    width = max(int(len(part) ** 0.6), 2)
+    sums = np.concatenate([[0.0], residuals.cumsum()])
+    batches = (sums[width:] - sums[:-width]) / width
+    return float(part.mean()), float(np.sqrt(width * np.mean(batches**2) / len(part)))
+
+
+def diagnose_objective(
+    trace: Float[np.ndarray, " steps"], name: str = "objective", *, finite: bool = True
+) -> Diagnostics:
+    """The verdict on an optimisation: whether its objective has stopped changing, and nothing more."""
+    reached, sentence = _checked_plateau(trace, name, finite)
+    status = f"settled: {sentence}" if reached else f"not settled: {sentence}"
+    return Diagnostics(status, reached, f"plateau of the {name}")
+
+
+def diagnose_particles(
+    trace: Float[np.ndarray, " steps"], discrepancy: float, particles: int, *, finite: bool = True
+) -> Diagnostics:
+    """The verdict on particles: whether they came to rest, and their kernel Stein discrepancy."""
+    name = "particles' mean log-density"
+    reached, sentence = _checked_plateau(trace, name, finite)
+    if reached and not math.isfinite(discrepancy):
+        reached, sentence = False, "the kernel Stein discrepancy is not finite; lower the learning rate"
+    measured = f"kernel Stein discrepancy {discrepancy:.3g} of {particles} particles"
+    status = f"{'settled' if reached else 'not settled'}: {sentence}; {measured}"
+    checked = f"plateau of the {name}, and kernel Stein discrepancy"
+    return Diagnostics(status, reached, checked, discrepancy=discrepancy)
+
+
+def _checked_plateau(trace: Float[np.ndarray, " steps"], name: str, finite: bool) -> Plateau:
+    if not finite:
+        return Plateau(False, "some outputs at the probes are not finite; lower the learning rate")
+    return plateau(trace, name)
+
+
+def probe_inputs(model: Model, count: int = 128, seed: int = 0) -> Float[np.ndarray, "count D"]:
+    """Model inputs at which a run is judged: rows of the data and points of the rules' regions, half and half.
+
+    Where there are fewer rows than that, points of the observed ranges join them.
+    """
+    generator = np.random.default_rng((seed, count))
+    rules = model.prior.rules if isinstance(model.prior, ConditionalPrior) else ()
+    parts = []
+    for index, rule in enumerate(rules):
+        share = (count // 2) // len(rules) + (index < (count // 2) % len(rules))
+        coded = regions.sample(generator, rule.rule.region, rule.schema, rule.data, share, rule.sampler)
+        parts.append(rule.schema.to_model(coded))
+    rest = count - sum(map(len, parts))
+    if model.data is not None:
+        rows = np.asarray(model.data.inputs)
+        chosen = generator.choice(len(rows), size=min(rest, len(rows)), replace=False)
+        parts.append(rows[np.sort(chosen)])
+        rest -= len(chosen)
+    if rest and model.schema is not None:
+        coded = regions.sample(generator, regions.Everywhere(), model.schema, None, rest)
+        parts.append(model.schema.to_model(coded))
+    if not sum(map(len, parts)):
+        raise InferenceError(
+            "The model has neither rows nor a schema, so nothing says at which inputs to judge a run; "
+            "give it probes=…, model inputs (n, D)."
+        )
+    return np.concatenate(parts)
+
+
+def probe_places(
+    model: Model, probes: Float[np.ndarray, "probes D"], quantities: int
+) -> Callable[[int], str]:
+    """The words for each quantity: its probe in raw units, and its class where there are several."""
+    schema = model.schema
+    each = max(quantities // max(len(probes), 1), 1)
+
+    def place(quantity: int) -> str:
+        probe, member = divmod(quantity, each)
+        there = _raw_words(schema, probes[probe])
+        if each == 1 or schema is None or schema.target is None or not schema.target.classes:
+            return there
+        return f"{there} for {schema.target.name} = {schema.target.classes[member]}"
+
+    return place
+
+
+def _raw_words(schema: Schema | None, probe: Float[np.ndarray, " D"]) -> str:
+    if schema is None:
+        shown = ", ".join(f"{value:.3g}" for value in probe[:SHOWN_COLUMNS])
+        return f"model input ({shown}{', …' if len(probe) > SHOWN_COLUMNS else ''})"
+    row = schema.decode(schema.to_raw(np.asarray(probe, dtype=float)[None])).iloc[0]
+    words = [
+        f"{name} = {value:.3g}" if isinstance(value, float) else f"{name} = {value}"
+        for name, value in list(row.items())[:SHOWN_COLUMNS]
+    ]
+    return ", ".join(words) + (", …" if len(row) > SHOWN_COLUMNS else "")
