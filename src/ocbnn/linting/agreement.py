@@ -6,6 +6,7 @@ Used where endpoints are not affine in x, where rules are functions from Python,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -16,12 +17,17 @@ from ocbnn.linting.demands import class_count, demand_at, ways_to_fail
 from ocbnn.linting.geometry import Bools, Floats
 from ocbnn.linting.subjects import Subject, located
 from ocbnn.rules.located import AllowedIntervals, AllowedValues, LocatedFunctions, NormalMixture
+from ocbnn.rules.outputs import Intervals, Values
 from ocbnn.schema import Schema
 from ocbnn.violation import margin
 
 MOST_POINTS = 32
 """How many points are looked at one by one where no array formula compares two kinds of rules."""
 TOUCHING = 1e-12
+POOLED = 2048
+"""How many points are pooled over all rules."""
+ENOUGH_POINTS = 16
+"""With fewer points in common, two rules are given fresh ones."""
 
 Ends = tuple[Floats, Floats]
 
@@ -37,12 +43,15 @@ def without_output(
         schema: the table.
         touching: whether ranges that share nothing but an end count as having nothing in common.
     """
-    asked = [located(subject.rule, points, schema) for subject in subjects]
-    everywhere = np.logical_and.reduce([defined for _, defined in asked])
     result = np.zeros(len(points), dtype=bool)
-    if everywhere.any():
-        demands = [subject.rule.locate(points[everywhere], schema) for subject in subjects]
-        result[everywhere] = _nothing_in_common(subjects, demands, schema, touching)
+    asked = [located(subject.rule, points, schema) for subject in subjects]
+    defined = np.logical_and.reduce([where for _, where in asked])
+    if not defined.any():
+        return result
+    demands = [demand for demand, _ in asked]
+    if not defined.all():
+        demands = [subject.rule.locate(points[defined], schema) for subject in subjects]
+    result[defined] = _nothing_in_common(subjects, demands, schema, touching)
     return result
 
 
@@ -146,3 +155,59 @@ def _total_variation(one: NormalMixture, other: NormalMixture) -> Floats:
 def _density(mixture: NormalMixture, y: Floats) -> Floats:
     z = (y[:, :, None] - mixture.mean[:, None, :]) / mixture.sd[:, None, :]
     return np.sum(mixture.weight[:, None, :] * norm.pdf(z) / mixture.sd[:, None, :], axis=2)
+
+
+# Many rules at once ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PooledEnds:
+    """Where a rule on y applies among the pooled points, and the ends (N, K) of what it allows there."""
+
+    applies: Bools
+    lower: Floats
+    upper: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Points of all rules together: each rule is evaluated once, not once for every pair it is in."""
+
+    points: Floats
+    ends: tuple[PooledEnds | None, ...]
+
+    def failing(self, one: int, other: int) -> Floats | None:
+        """The points at which two rules leave no y in common; None where too few points can tell."""
+        mine, yours = self.ends[one], self.ends[other]
+        if mine is None or yours is None:
+            return None
+        common = np.flatnonzero(mine.applies & yours.applies)
+        if len(common) < ENOUGH_POINTS:
+            return None
+        lower, upper = _common_ends(
+            (mine.lower[common], mine.upper[common]), (yours.lower[common], yours.upper[common])
+        )
+        return self.points[common[np.all(lower > upper, axis=1)]]
+
+
+def pooled(subjects: Sequence[Subject], schema: Schema) -> Pool:
+    """The pool of these rules."""
+    each = max(4, POOLED // max(1, len(subjects)))
+    some = [subject.points[:: max(1, len(subject.points) // each)][:each] for subject in subjects]
+    points = np.concatenate([np.empty((0, len(schema.columns))), *some])
+    return Pool(points, tuple(_pooled_ends(subject, points, schema) for subject in subjects))
+
+
+def _pooled_ends(subject: Subject, points: Floats, schema: Schema) -> PooledEnds | None:
+    if not isinstance(subject.rule.output, Intervals | Values):
+        return None
+    inside = np.flatnonzero(subject.rule.region.contains(points, schema))
+    demand, defined = located(subject.rule, points[inside], schema)
+    if not isinstance(demand, AllowedIntervals | AllowedValues):
+        return None
+    ends = _ends(demand)
+    applies = np.zeros(len(points), dtype=bool)
+    applies[inside[defined]] = True
+    lower, upper = np.full((2, len(points), ends[0].shape[1]), np.nan)
+    lower[applies], upper[applies] = ends
+    return PooledEnds(applies, lower, upper)

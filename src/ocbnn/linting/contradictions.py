@@ -14,7 +14,7 @@ from itertools import combinations, islice, product
 
 import numpy as np
 
-from ocbnn.linting.agreement import without_output
+from ocbnn.linting.agreement import ENOUGH_POINTS, pooled, without_output
 from ocbnn.linting.demands import Gap, class_count, ways_to_fail
 from ocbnn.linting.findings import Finding, Severity
 from ocbnn.linting.geometry import (
@@ -23,22 +23,24 @@ from ocbnn.linting.geometry import (
     Floats,
     Space,
     box_is_empty,
-    interior_point,
+    deepest,
     intersection,
     is_flat,
     largest,
+    opposite_faces_exclude,
     simplest,
 )
-from ocbnn.linting.subjects import Subject, draws, possible, window
+from ocbnn.linting.subjects import Subject, draws, near_by, possible
 from ocbnn.linting.words import asked, at_input, quoted, raw_input, ruled_columns
 from ocbnn.rules.outputs import Functions, Normals
 from ocbnn.schema import Schema
 
 MOST_CELLS = 256
 """How many pieces that two rules have in common are looked at."""
+MOST_FINDINGS = 100
+"""How many pairs that contradict each other are reported before the rest is left for later."""
 MOST_TRIPLES = 5_000
 """How many triples of rules are looked at."""
-ENOUGH_POINTS = 16
 ROUNDING = 1e-9
 """How far, relative to the columns' ranges, a point may miss a condition like `x1 + x2 = 1`."""
 
@@ -54,13 +56,20 @@ class Clash:
 def contradictions(subjects: Sequence[Subject], schema: Schema, space: Space) -> list[Finding]:
     """One finding per pair of rules that contradict each other, and per triple of which no pair does."""
     meet = overlaps(subjects, space)
-    failing = np.zeros((len(subjects), len(subjects)), dtype=bool)
-    findings = []
+    pool = pooled(subjects, schema)
+    failing = np.zeros_like(meet)
+    findings: list[Finding] = []
     for i, j in combinations(range(len(subjects)), 2):
         if not meet[i, j]:
             continue
+        if len(findings) == MOST_FINDINGS:
+            return [*findings, _and_more(subjects[i], subjects[j])]
         group = (subjects[i], subjects[j])
-        clash = find_clash(group, schema, space)
+        tried = None if all(subject.is_exact for subject in group) else pool.failing(i, j)
+        if tried is None:
+            clash = find_clash(group, schema, space)
+        else:
+            clash = _rounded(group, tried[0], schema, space) if len(tried) else None
         if clash is not None:
             failing[i, j] = failing[j, i] = True
             findings.append(_report(group, clash, schema))
@@ -101,11 +110,17 @@ def _triples(subjects: Sequence[Subject], compatible: Bools) -> Iterator[tuple[S
     of intervals, sets of classes and probabilities of different classes can.
     """
     lines = [_line(subject) for subject in subjects]
-    for i, j in combinations(range(len(subjects)), 2):
-        if compatible[i, j] and lines[i] is not None and lines[j] is not None:
-            for k in map(int, np.flatnonzero(compatible[i] & compatible[j])):
-                if k > j and lines[k] is not None and not _meet_anyway(lines[i], lines[j], lines[k]):
-                    yield subjects[i], subjects[j], subjects[k]
+    known = np.array([line is not None for line in lines], dtype=bool)
+    numbers = {line: number for number, line in enumerate(dict.fromkeys(lines))}
+    number = np.array([numbers[line] for line in lines], dtype=int)
+    compatible = compatible & known & known[:, None]
+    for i, j in np.argwhere(np.triu(compatible, 1)).tolist():
+        thirds = compatible[i] & compatible[j] & (np.arange(len(subjects)) > j)
+        if isinstance(lines[i], tuple) and number[i] == number[j]:
+            thirds &= number != number[i]
+        for k in np.flatnonzero(thirds).tolist():
+            if not _share_a_class(lines[i], lines[j], lines[k]):
+                yield subjects[i], subjects[j], subjects[k]
 
 
 def _line(subject: Subject) -> object | None:
@@ -120,10 +135,9 @@ def _line(subject: Subject) -> object | None:
     return subject
 
 
-def _meet_anyway(*lines: object) -> bool:
-    if all(isinstance(line, frozenset) for line in lines):
-        return bool(frozenset.intersection(*lines))  # type: ignore[arg-type]
-    return isinstance(lines[0], tuple) and lines[0] == lines[1] == lines[2]
+def _share_a_class(*lines: object) -> bool:
+    sets = [line for line in lines if isinstance(line, frozenset)]
+    return len(sets) == len(lines) and bool(frozenset.intersection(*sets))
 
 
 # One group of rules -----------------------------------------------------------------------------------------
@@ -136,7 +150,7 @@ def find_clash(group: Sequence[Subject], schema: Schema, space: Space) -> Clash 
     if len(known) < len(demands):
         return _clash_at_points(group, None, schema, space)
     ways = ways_to_fail(known, class_count(schema), lambda _: np.inf)
-    if not ways:
+    if not ways or (len(group) == 1 and known[0].widened):  # a target is clipped to [0, 1], so it can be met
         return None
     clash = _clash_in_cells(group, schema, space)
     # Targets are clipped to [0, 1], so what is affine of them is not all there is.
@@ -149,7 +163,7 @@ def common_cells(group: Sequence[Subject]) -> Iterator[tuple[tuple[Cell, ...], C
     """The pieces that all regions of the group have in common, as far as bounds and levels tell."""
     for cells in islice(product(*(subject.cells for subject in group)), MOST_CELLS):
         common = reduce(intersection, cells)
-        if not box_is_empty(common):
+        if not box_is_empty(common) and not opposite_faces_exclude(common):
             yield cells, common
 
 
@@ -177,25 +191,27 @@ def _solve(
     closed = [gap.affine for gap in way if not gap.open]
     opened = [gap.affine for gap in way if gap.open]
     for everywhere in (True, False):
-        point = interior_point(common, space, closed, nonnegative=opened, everywhere=everywhere)
-        if point is None:
+        found = deepest(common, space, closed, nonnegative=opened, everywhere=everywhere)
+        if found is None:
+            return None
+        if not found.is_inside:
             continue
-        low, high = window(common, space)
-        near = Cell(
-            low, high, np.zeros_like(common.low_open), np.zeros_like(common.low_open), faces=common.faces[:0]
-        )
-        nearer = interior_point(common, space, closed, nonnegative=opened, everywhere=everywhere, window=near)
-        for candidate in (nearer, point):
-            witness = None if candidate is None else _verified(group, common, candidate, schema, space)
+        near = deepest(near_by(common, space), space, closed, nonnegative=opened, everywhere=everywhere)
+        for candidate in (near, found):
+            if candidate is None or not candidate.is_inside:
+                continue
+            witness = _verified(group, common, candidate.point, everywhere, schema, space)
             if witness is not None:
                 return Clash(witness, thin=not everywhere and not any(is_flat(cell, space) for cell in cells))
     return None
 
 
 def _verified(
-    group: Sequence[Subject], common: Cell, point: Floats, schema: Schema, space: Space
+    group: Sequence[Subject], common: Cell, point: Floats, inside: bool, schema: Schema, space: Space
 ) -> Floats | None:
     """The point, rounded to few digits, if all rules apply there and leave nothing."""
+    if inside and not _fails_at(group, schema, point):
+        return None  # rounding can only help where the common part has no volume
     found = simplest(point, space, partial(_fails_at, group, schema))
     if found is not None or not (common.exact and len(common.limits)):
         return found
@@ -244,7 +260,10 @@ def _clash_at_points(
         fails = without_output(group, points, schema)
     if not fails.any():
         return None
-    point = points[np.argmax(fails)]
+    return _rounded(group, points[np.argmax(fails)], schema, space)
+
+
+def _rounded(group: Sequence[Subject], point: Floats, schema: Schema, space: Space) -> Clash:
     rounded = simplest(point, space, partial(_fails_at, group, schema))
     return Clash(point if rounded is None else rounded)
 
@@ -303,4 +322,14 @@ def _report(group: Sequence[Subject], clash: Clash, schema: Schema) -> Finding:
         rules=tuple(subject.label for subject in group),
         text=f"At {where} {together} and {verdict}: {wishes}. To resolve it, {remedy}.",
         witness=raw_input(clash.point, schema),
+    )
+
+
+def _and_more(one: Subject, other: Subject) -> Finding:
+    return Finding(
+        "contradiction",
+        "warning",
+        (one.label, other.label),
+        f"More than {MOST_FINDINGS} pairs of rules contradict each other; pairs from {quoted(one.label)} and "
+        f"{quoted(other.label)} on were not looked at. Resolve those reported, then lint again.",
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, product
 from typing import Any
 
@@ -52,7 +53,7 @@ class Bound:
     affine: Floats
     open: bool = False
 
-    @property
+    @cached_property
     def is_constant(self) -> bool:
         return not self.affine[:-1].any()
 
@@ -327,7 +328,7 @@ def _gaps(clauses: Sequence[Clause], winners: frozenset[int] | None, classes: in
     shares = [part for part in ranges if part.members is not None]
     told_twice = [*shares, *(_of_the_rest(part, classes) for part in shares)]
     for size in range(1, MOST_SHARES + 1):
-        gaps += [gap for family in combinations(told_twice, size) for gap in _family_gaps(family)]
+        gaps += [gap for family in combinations(told_twice, size) for gap in _family_gaps(family, classes)]
     if winners is not None:
         gaps += [gap for part in shares for gap in _winner_gaps(part, winners, classes)]
     return gaps
@@ -345,17 +346,24 @@ def _between(low: Bound, high: Bound) -> Gap:
     return Bound(low.affine - high.affine, low.open or high.open)
 
 
-def _family_gaps(family: Sequence[Range]) -> Iterator[Gap]:
-    """Disjoint sets of classes whose least probabilities exceed 1.
+def _family_gaps(family: Sequence[Range], classes: int) -> Iterator[Gap]:
+    """Disjoint sets of classes whose least probabilities exceed 1, or a cover of all that cannot reach 1.
 
     Told of sets and of their complements this says all there is about two sets: P(A) ≤ P(B) for A ⊂ B is
-    P(A) + P(not B) ≤ 1, and sets that cover all classes reach 1 because their complements are disjoint.
+    P(A) + P(not B) ≤ 1.
     """
     members = [part.members or frozenset() for part in family]
-    if len(frozenset().union(*members)) == sum(map(len, members)):
-        for lows in product(*(part.lowers for part in family)):
-            total = np.sum([low.affine for low in lows], axis=0)
-            yield Bound(total - constant(1.0, len(total) - 1), any(low.open for low in lows))
+    union = frozenset().union(*members)
+    if len(union) == sum(map(len, members)):
+        yield from (_excess(lows, 1.0) for lows in product(*(part.lowers for part in family)))
+    if len(union) == classes and len(family) > 2:
+        yield from (_excess(highs, -1.0) for highs in product(*(part.uppers for part in family)))
+
+
+def _excess(bounds: Sequence[Bound], sign: float) -> Gap:
+    """±(Σ bounds − 1)."""
+    total = np.sum([bound.affine for bound in bounds], axis=0)
+    return Bound(sign * (total - constant(1.0, len(total) - 1)), any(bound.open for bound in bounds))
 
 
 def _winner_gaps(part: Range, winners: frozenset[int], classes: int) -> list[Gap]:

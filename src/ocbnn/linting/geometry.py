@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ class Space:
             sizes=tuple(len(column.levels) if column.kind == "category" else 0 for column in schema.columns),
         )
 
-    @property
+    @cached_property
     def width(self) -> Floats:
         """A positive unit of length for every column."""
         width = self.observed_high - self.observed_low
@@ -161,6 +162,16 @@ def is_empty(cell: Cell, space: Space) -> bool:
     return box_is_empty(cell) or (not cell.is_box and interior_point(cell, space) is None)
 
 
+def opposite_faces_exclude(cell: Cell) -> bool:
+    """Whether two parallel faces leave nothing between them, like `x + z > 2` and `x + z < 1`."""
+    size = np.linalg.norm(cell.faces, axis=1)
+    normals = cell.faces / np.where(size > 0, size, 1.0)[:, None]
+    limits = cell.limits / np.where(size > 0, size, 1.0)
+    opposite = normals @ normals.T < -1 + 1e-12
+    room = limits[:, None] + limits[None, :]
+    return bool(np.any(opposite & (room < -1e-9 * (1 + np.abs(limits)))))
+
+
 def is_flat(cell: Cell, space: Space) -> bool:
     """Whether a cell that has points has no volume in its continuous columns, like `x = 2`."""
     return interior_point(cell, space, everywhere=True) is None
@@ -174,45 +185,60 @@ def largest(cell: Cell, affine: Floats) -> float:
     return float(coefficients[used] @ ends + affine[-1]) if used.any() else float(affine[-1])
 
 
-def interior_point(
+@dataclass(frozen=True, eq=False)
+class Depth:
+    """A point, and the least slack of the inequalities there; a slack of 0 is on a boundary."""
+
+    point: Floats
+    slack: float
+
+    @property
+    def is_inside(self) -> bool:
+        return self.slack > SMALLEST_SLACK
+
+
+def interior_point(cell: Cell, space: Space, *, everywhere: bool = False) -> Floats | None:
+    """A point deep inside the cell; None where it is empty. See `deepest`."""
+    found = deepest(cell, space, everywhere=everywhere)
+    return found.point if found is not None and found.is_inside else None
+
+
+def deepest(
     cell: Cell,
     space: Space,
     positive: Sequence[Floats] = (),
     *,
     nonnegative: Sequence[Floats] = (),
     everywhere: bool = False,
-    window: Cell | None = None,
-) -> Floats | None:
-    """A point of the cell at which affine functions (coefficients…, constant) are positive, deep inside.
+) -> Depth | None:
+    """The point of the cell that lies deepest where affine functions (coefficients…, constant) are positive.
 
     Maximises t ≤ 1 such that every strict inequality holds with slack t, in units of the columns' ranges;
-    with `everywhere`, so must every other inequality over continuous columns: then only points in the
-    interior are found. None where there is no such point.
+    with `everywhere`, so must every other one over continuous columns: then only points in the interior have
+    any slack. None where there is no point even with a slack of 0.
     """
-    if window is not None:
-        cell = intersection(cell, window)
     if box_is_empty(cell) or any(largest(cell, row) <= 0 for row in positive):
         return None
     if any(largest(cell, row) < 0 for row in nonnegative):
         return None
-    if everywhere and np.any((cell.low == cell.high) & ~space.integral):
-        return None
     rows = [row for row in positive if row[:-1].any()]
     loose = [row for row in nonnegative if row[:-1].any()]
     point = _centre(cell, space)
+    pinched = bool(np.any((cell.low == cell.high) & ~space.integral))
     if cell.is_box and not rows and not loose:
-        return point
-    return _deepest(cell, space, rows, loose, point, everywhere)
+        return Depth(point, 0.0 if everywhere and pinched else 1.0)
+    found = _program(cell, space, rows, loose, point, everywhere)
+    return replace(found, slack=0.0) if found is not None and everywhere and pinched else found
 
 
-def _deepest(
+def _program(
     cell: Cell,
     space: Space,
     positive: list[Floats],
     nonnegative: list[Floats],
     point: Floats,
     everywhere: bool,
-) -> Floats | None:
+) -> Depth | None:
     above = np.array([*positive, *nonnegative]).reshape(-1, len(point) + 1)
     normals = np.concatenate([cell.faces, -above[:, :-1]])
     limits = np.concatenate([cell.limits, above[:, -1]])
@@ -220,7 +246,7 @@ def _deepest(
     slack = np.concatenate([cell.strict, np.arange(len(above)) < len(positive)]) | (everywhere & continuous)
     used = np.flatnonzero((normals != 0).any(axis=0))
     if not len(used):  # faces without columns, like 1 < 2
-        return point if np.all(np.where(slack, limits > 0, limits >= 0)) else None
+        return Depth(point, float(np.all(np.where(slack, limits > 0, limits >= 0))))
     unit, origin = _units(cell, space, point)
     scaled, room = normals[:, used] * unit[used], limits - normals @ origin
     norm = np.linalg.norm(scaled, axis=1)
@@ -238,13 +264,13 @@ def _deepest(
         bounds=Bounds(np.concatenate([low, [0.0]]), np.concatenate([high, [1.0]])),
         constraints=LinearConstraint(np.column_stack([matrix, slacks]), -np.inf, right),
     )
-    if solution.x is None or solution.x[-1] <= (SMALLEST_SLACK if slacks.any() else 0.0):
+    if solution.x is None:
         return None
     found = point.copy()
     found[used] = origin[used] + unit[used] * solution.x[:-1]
     whole = used[space.integral[used]]
     found[whole] = np.round(found[whole])
-    return found
+    return Depth(found, float(solution.x[-1]) if slacks.any() else 1.0)
 
 
 def _units(cell: Cell, space: Space, point: Floats) -> tuple[Floats, Floats]:

@@ -8,10 +8,9 @@ from itertools import product
 
 import numpy as np
 
-from ocbnn.linting.contradictions import overlaps
 from ocbnn.linting.demands import Bound, Clause, Demand, Range, class_count, constant
 from ocbnn.linting.findings import Finding
-from ocbnn.linting.geometry import Cell, Floats, Space, covered, is_empty, with_faces
+from ocbnn.linting.geometry import Bools, Cell, Floats, Space, covered, is_empty, with_faces
 from ocbnn.linting.subjects import Subject
 from ocbnn.linting.words import quoted
 from ocbnn.rules.outputs import Values
@@ -54,16 +53,27 @@ def repeated(subjects: Sequence[Subject], groups: Sequence[Twins]) -> Iterator[F
 
 def implied(subjects: Sequence[Subject], schema: Schema, space: Space) -> Iterator[Finding]:
     """One finding for every rule that another implies; of two that say the same, for the later one."""
-    meet = overlaps(subjects, space)
+    candidates = _seen_inside(subjects, schema)
     redundant: set[int] = set()
     for weak in reversed(range(len(subjects))):
         for strong in range(len(subjects)):
-            if strong == weak or strong in redundant or not meet[strong, weak]:
+            if strong == weak or strong in redundant or not candidates[strong, weak]:
                 continue
             if implies(subjects[strong], subjects[weak], schema, space):
                 redundant.add(weak)
                 yield _report(subjects[strong], subjects[weak])
                 break
+
+
+def _seen_inside(subjects: Sequence[Subject], schema: Schema) -> Bools:
+    """[strong, weak]: whether all points tried of the weak rule's region lie in the strong rule's."""
+    points = [subject.points[:: max(1, len(subject.points) // 16)] for subject in subjects]
+    owner = np.repeat(np.arange(len(subjects)), [len(some) for some in points])
+    result = np.ones((len(subjects), len(subjects)), dtype=bool)
+    for position, subject in enumerate(subjects):
+        outside = ~subject.rule.region.contains(np.concatenate(points), schema)
+        result[position, owner[outside]] = False
+    return result
 
 
 def _report(strong: Subject, weak: Subject) -> Finding:

@@ -193,6 +193,11 @@ def window(cell: Cell, space: Space) -> tuple[Floats, Floats]:
     return np.where(np.isfinite(low), low, seen_low), high
 
 
+def near_by(cell: Cell, space: Space) -> Cell:
+    """The part of a cell in its `window`, where a witness is easiest to believe."""
+    return bounded(cell, *window(cell, space), space)
+
+
 def possible(points: Floats, schema: Schema) -> Bools:
     """Which coded points lie within the declared bounds."""
     low, high = declared_bounds(schema)
@@ -219,7 +224,10 @@ def _points_inside(subject: Subject, schema: Schema, space: Space, data: Floats 
 
 def located(rule: Constraint, points: Floats, schema: Schema) -> tuple[Located | None, Bools]:
     """What a rule asks for at those of its points where that is defined, and which these are."""
-    defined = _defined(rule, points, schema)
+    try:
+        return rule.locate(points, schema), np.ones(len(points), dtype=bool)
+    except RuleError:
+        defined = _defined(rule, points, schema)
     return (rule.locate(points[defined], schema) if defined.any() else None), defined
 
 

@@ -24,13 +24,15 @@ from ocbnn.schema import Schema
 
 
 def raw_input(point: Floats, schema: Schema) -> dict[str, object]:
-    """One coded point as a person would write it."""
-    row = schema.decode(np.asarray(point, dtype=float)[None])
-    return {name: _plain(row[name].iloc[0]) for name in schema.names}
+    """One coded point as a person would write it: labels, whole numbers, numbers."""
+    return {
+        column.name: column.levels[int(value)] if column.levels else _plain(value, column.kind)
+        for column, value in zip(schema.columns, point.tolist(), strict=True)
+    }
 
 
-def _plain(value: Any) -> object:
-    return value.item() if isinstance(value, np.generic) else value
+def _plain(value: float, kind: str) -> float:
+    return value if kind == "continuous" else int(value)
 
 
 def at_input(point: Floats, schema: Schema, names: Iterable[str]) -> str:
