@@ -17,7 +17,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from ocbnn.inference.base import Context, Density, Engine
 from ocbnn.inference.mixing import LEAST_DRAWS, Mixing, bulk_ess, mixing, rhat
@@ -132,12 +132,17 @@ def diagnose_run(
         )
     finite = bool(np.isfinite(values).all())
     if engine.name == "svgd":
-        score = jax.vmap(jax.grad(lambda w: Density(model).log_density(w, context)))
         particles = jnp.asarray(draws.reshape(-1, draws.shape[-1]))
-        discrepancy = float(kernel_stein_discrepancy(particles, score(particles)))
+        discrepancy = float(_discrepancy(Density(model), particles, context))
         return diagnose_particles(trace, discrepancy, len(particles), finite=finite)
     name = "ELBO" if engine.name == "bbb" else "objective"
     return diagnose_objective(trace, name, finite=finite)
+
+
+def _discrepancy(density: Density, particles: Float[Array, "n size"], context: Context) -> Array:
+    score = jax.vmap(jax.grad(density.log_density), in_axes=(0, None))
+    compiled = jax.jit(lambda positions, given: kernel_stein_discrepancy(positions, score(positions, given)))
+    return compiled(particles, context)
 
 
 def diagnose(
@@ -219,7 +224,8 @@ def _constant(values: Values) -> np.ndarray:
     tolerance = max(1e-8, 32.0 * float(np.finfo(kind).eps))
     low, high = values.min(axis=(0, 1)), values.max(axis=(0, 1))
     with np.errstate(invalid="ignore"):
-        return high - low <= tolerance * np.maximum(1.0, np.maximum(np.abs(low), np.abs(high)))
+        same = high - low <= tolerance * np.maximum(1.0, np.maximum(np.abs(low), np.abs(high)))
+    return same & np.isfinite(low) & np.isfinite(high)
 
 
 def stuck_chains(

@@ -18,7 +18,7 @@ SHOWN_COLUMNS = 4
 
 
 def probe_inputs(model: Model, count: int = 128, seed: int = 0) -> Float[np.ndarray, "count D"]:
-    """Model inputs at which a run is judged: half of them rows of the data, half points of the rules' regions.
+    """Model inputs at which a run is judged: half of them rows, half points of the rules' regions.
 
     Where there are fewer rows than that, points of the observed ranges join them.
     """

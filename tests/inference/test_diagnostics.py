@@ -1,0 +1,427 @@
+"""Verdicts on runs: the figures are arviz-stats' own, and no bad run is called good."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from arviz_stats.base import array_stats
+
+from ocbnn.inference import mixing
+from ocbnn.inference.base import Context, Engine, InferenceError
+from ocbnn.inference.bbb import Bbb
+from ocbnn.inference.diagnostics import (
+    Criteria,
+    diagnose,
+    diagnose_objective,
+    diagnose_particles,
+    diagnose_run,
+    plateau,
+    probe_inputs,
+    probe_places,
+    worst_ess,
+)
+from ocbnn.inference.ensemble import Ensemble
+from ocbnn.inference.hmc import Hmc
+from ocbnn.inference.outputs import model_outputs
+from ocbnn.inference.svgd import Svgd
+from ocbnn.likelihoods import Gaussian
+from ocbnn.model import Model
+from ocbnn.networks import MLP
+from ocbnn.priors.isotropic import IsotropicGaussian
+
+
+def independent(chains: int = 4, draws: int = 500, quantities: int = 6, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(chains, draws, quantities))
+
+
+def correlated(coefficient: float, chains: int = 4, draws: int = 500, quantities: int = 6) -> np.ndarray:
+    """First-order autoregressions, started from their own distribution."""
+    noise = independent(chains, draws, quantities, seed=1)
+    values = noise.copy()
+    for step in range(1, draws):
+        values[:, step] = coefficient * values[:, step - 1] + math.sqrt(1 - coefficient**2) * noise[:, step]
+    return values
+
+
+def sticky() -> np.ndarray:
+    """Many rejections: long runs of equal values, hence ties in the ranks."""
+    values = independent()
+    kept = np.maximum.accumulate(
+        np.where(np.random.default_rng(2).random((4, 500)) < 0.3, np.arange(500), 0), axis=1
+    )
+    return np.take_along_axis(values, kept[..., None], axis=1)
+
+
+class TestFigures:
+    CASES: ClassVar = {
+        "independent": independent(),
+        "correlated": correlated(0.9),
+        "anticorrelated": correlated(-0.8),
+        "ties": sticky(),
+        "disagreeing": independent() + np.array([0.0, 0.0, 0.0, 2.0])[:, None, None],
+        "other scale": independent() * np.array([1.0, 1.0, 1.0, 3.0])[:, None, None],
+        "odd length": independent(draws=37),
+        "four draws": independent(draws=4),
+        "five draws": independent(draws=5),
+        "two chains": independent(chains=2, draws=50),
+        "trend": independent() + np.linspace(0, 5, 500)[:, None],
+    }
+
+    @pytest.mark.parametrize("values", CASES.values(), ids=CASES.keys())
+    def test_equal_those_of_arviz_stats(self, values: np.ndarray) -> None:
+        axes = {"chain_axis": 0, "draw_axis": 1}
+        found = mixing.mixing(values)
+        np.testing.assert_allclose(found.rhat, array_stats.rhat(values, method="rank", **axes), rtol=1e-12)
+        bulk = array_stats.ess(values, method="bulk", **axes)
+        np.testing.assert_allclose(found.bulk_ess, bulk, rtol=1e-9)
+        tail = array_stats.ess(values, method="tail", prob=(0.05, 0.95), **axes)
+        np.testing.assert_allclose(found.tail_ess, tail, rtol=1e-9)
+        np.testing.assert_array_equal(mixing.rhat(values), found.rhat)
+        np.testing.assert_array_equal(mixing.bulk_ess(values), found.bulk_ess)
+
+    def test_do_not_depend_on_the_blocks_they_are_computed_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        values = correlated(0.5)
+        whole = mixing.mixing(values)
+        monkeypatch.setattr(mixing, "BLOCK", 5000)
+        for one, other in zip(whole, mixing.mixing(values), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+    def test_an_autoregression_has_the_effective_draws_that_theory_says(self) -> None:
+        values = correlated(0.8, draws=5000, quantities=20)
+        expected = 4 * 5000 * (1 - 0.8) / (1 + 0.8)
+        # An ESS of this size has a relative error of a few percent; the mean of 20 of them a fifth of that.
+        np.testing.assert_allclose(mixing.bulk_ess(values).mean(), expected, rtol=0.05)
+
+    def test_only_the_quantities_that_are_not_finite_are_unknown(self) -> None:
+        values = independent()
+        values[2, 7, 3] = np.nan
+        known = np.isfinite(mixing.mixing(values).rhat)
+        np.testing.assert_array_equal(known, [True, True, True, False, True, True])
+
+    def test_a_verdict_on_128_probes_of_8000_draws_takes_less_than_one_and_a_half_seconds(self) -> None:
+        values = independent(draws=2000, quantities=128)
+        seconds = []
+        for _ in range(3):
+            began = time.process_time()
+            diagnose(values)
+            seconds.append(time.process_time() - began)
+        assert min(seconds) < 1.5
+
+
+class TestVerdictOnChains:
+    def test_chains_that_agree_converge_and_the_sentence_says_over_how_many_probes(self) -> None:
+        found = diagnose(independent(draws=1000), acceptance=np.full(4, 0.8), divergences=np.zeros(4, int))
+        assert found.converged
+        assert found.status.startswith("converged: worst R-hat 1.0")
+        assert "over 6 probes" in found.status
+        assert found.worst_rhat <= 1.01
+        assert found.worst_bulk_ess >= 400
+        assert found.worst_tail_ess > 0
+        assert found.stuck == ()
+
+    @pytest.mark.parametrize("outlier", [0, 2, 3])
+    def test_the_chain_that_disagrees_is_named_with_its_probe(self, outlier: int) -> None:
+        values = independent(draws=1000)
+        values[outlier, :, 4] += 1.0
+        found = diagnose(values, place=lambda quantity: f"x = {quantity}.1")
+        assert not found.converged
+        assert found.status.startswith(f"not converged: chain {outlier + 1} of 4 disagrees at x = 4.1 ")
+        assert "run longer or more chains" in found.status
+        assert found.where == "x = 4.1"
+
+    def test_a_chain_of_another_scale_is_named_too(self) -> None:
+        values = independent(draws=1000)
+        values[1, :, 2] *= 3.0
+        assert "chain 2 of 4 disagrees at probe 2" in diagnose(values).status
+
+    def test_chains_that_all_disagree_are_not_blamed_on_one_alone(self) -> None:
+        values = independent(draws=1000) + 3.0 * np.arange(4)[:, None, None]
+        assert "not converged: chains disagree" in diagnose(values).status
+
+    def test_a_trend_that_all_chains_share_is_seen(self) -> None:
+        assert not diagnose(independent(draws=1000) + np.linspace(0, 1, 1000)[:, None]).converged
+
+    def test_too_few_effective_draws_are_said_with_their_number(self) -> None:
+        found = diagnose(independent(draws=4000, quantities=2), criteria=Criteria(least_ess=50_000))
+        assert not found.converged
+        assert "50,000 are asked for; run longer" in found.status
+
+    def test_many_divergences_are_a_failure_and_few_are_mentioned(self) -> None:
+        values = independent(draws=1000)
+        many = diagnose(values, divergences=np.array([50, 0, 0, 0]))
+        assert not many.converged
+        assert "1.2% of the trajectories diverged" in many.status
+        few = diagnose(values, divergences=np.array([2, 1, 0, 0]))
+        assert few.converged
+        assert few.status.endswith(", 3 divergences")
+
+    def test_one_chain_is_never_called_converged(self) -> None:
+        found = diagnose(independent(chains=1, draws=5000))
+        assert not found.converged
+        assert "run more chains" in found.status
+        assert found.worst_rhat < 1.01
+
+    def test_one_chain_that_drifts_is_said_to(self) -> None:
+        values = independent(chains=1, draws=500) + np.linspace(0, 3, 500)[:, None]
+        assert "halves of the one chain disagree" in diagnose(values).status
+
+    def test_classes_are_quantities_of_their_own(self) -> None:
+        values = np.random.default_rng(0).dirichlet(np.ones(3), size=(4, 1000, 5))
+        values[3, :, 2, :] = values[3, :, 2, ::-1] ** 2
+        found = diagnose(values, probes=5)
+        assert found.rhat.shape == (15,)
+        assert not found.converged
+
+
+class TestBadRunsAreNeverCalledGood:
+    @pytest.mark.parametrize("draws", [0, 1, 2, 3])
+    @pytest.mark.parametrize("chains", [1, 4])
+    def test_few_draws(self, chains: int, draws: int) -> None:
+        found = diagnose(independent(chains, draws))
+        assert not found.converged
+        assert "too few to judge" in found.status
+
+    def test_no_probes_or_no_chains(self) -> None:
+        assert not diagnose(np.zeros((4, 100, 0))).converged
+        assert not diagnose(np.zeros((0, 100, 3))).converged
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+    def test_values_that_are_not_finite_are_named(self, value: float) -> None:
+        values = independent(draws=1000)
+        values[2, 17, 3] = value
+        found = diagnose(values)
+        assert not found.converged
+        assert "chain 3 of 4 gives a value that is not finite at probe 3, first in draw 18" in found.status
+        assert worst_ess(values) == 0.0
+
+    def test_chains_that_never_moved_from_one_place(self) -> None:
+        found = diagnose(np.ones((4, 1000, 6)))
+        assert not found.converged
+        assert "no chain has moved" in found.status
+        assert worst_ess(np.ones((4, 1000, 6))) == 0.0
+
+    def test_chains_that_never_moved_from_their_own_places(self) -> None:
+        found = diagnose(np.broadcast_to(np.arange(4.0)[:, None, None], (4, 1000, 6)))
+        assert not found.converged
+        assert found.stuck == (0, 1, 2, 3)
+
+    def test_one_chain_that_never_moved(self) -> None:
+        values = independent(draws=1000)
+        values[1] = 0.0
+        found = diagnose(values)
+        assert found.stuck == (1,)
+        assert "chain 2 of 4 is stuck" in found.status
+
+    def test_one_chain_that_crawls(self) -> None:
+        values = independent(draws=1000)
+        values[3] *= 1e-3
+        assert diagnose(values).stuck == (3,)
+
+    def test_a_chain_that_moves_once_in_a_hundred_draws(self) -> None:
+        values = independent(draws=4000)
+        values[0] = np.repeat(values[0, ::100], 100, axis=0)
+        assert 0 in diagnose(values).stuck
+
+    def test_low_acceptance(self) -> None:
+        found = diagnose(independent(draws=1000), acceptance=np.array([0.8, 0.01, 0.8, 0.7]))
+        assert not found.converged
+        assert "chain 2 of 4 is stuck (acceptance 0.01)" in found.status
+
+    def test_random_walks(self) -> None:
+        assert not diagnose(independent(draws=2000).cumsum(axis=1)).converged
+
+    def test_two_modes_that_each_chain_keeps_to(self) -> None:
+        values = 0.1 * independent(draws=2000) + np.array([-1.0, -1.0, 1.0, 1.0])[:, None, None]
+        assert not diagnose(values).converged
+
+
+class TestConstantProbes:
+    def test_a_probe_at_which_all_draws_agree_is_no_failure(self) -> None:
+        values = independent(draws=1000)
+        values[..., 2] = 1.0
+        values[..., 3] = 0.25 + 1e-12 * values[..., 3]
+        found = diagnose(values)
+        assert found.converged
+        np.testing.assert_array_equal(found.rhat[2:4], 1.0)
+        np.testing.assert_array_equal(found.bulk_ess[2:4], 4000)
+
+    def test_a_probe_that_is_constant_within_chains_only_is_a_failure(self) -> None:
+        values = independent(draws=1000)
+        values[..., 2] = np.arange(4)[:, None]
+        found = diagnose(values)
+        assert not found.converged
+        assert found.worst_rhat == np.inf
+
+    def test_worst_ess_is_that_of_the_probes_that_vary(self) -> None:
+        values = correlated(0.9)
+        values[..., 0] = 3.0
+        assert worst_ess(values) == mixing.bulk_ess(values[..., 1:]).min()
+
+    def test_float32_rounding_is_no_variation(self) -> None:
+        values = independent(draws=1000).astype(np.float32)
+        values[..., 1] = 1.0 + np.float32(2e-7) * (values[..., 1] > 0)
+        assert diagnose(values).rhat[1] == 1.0
+
+
+class TestPlateau:
+    @staticmethod
+    def noise(steps: int, coefficient: float, seed: int) -> np.ndarray:
+        shocks = np.random.default_rng(seed).normal(size=steps)
+        values = shocks.copy()
+        for step in range(1, steps):
+            values[step] += coefficient * values[step - 1]
+        return values
+
+    @pytest.mark.parametrize("coefficient", [0.0, 0.9])
+    def test_a_level_trace_has_reached_it_and_a_rising_one_has_not(self, coefficient: float) -> None:
+        verdicts = []
+        for seed in range(40):
+            noise = self.noise(2000, coefficient, seed)
+            scale = noise.std() / math.sqrt(2000 / 5 * (1 - coefficient) / (1 + coefficient))
+            settled = -50.0 * np.exp(-np.arange(2000) / 100) + noise
+            rising = noise + np.linspace(0, 30 * scale, 2000)
+            verdicts.append((plateau(settled).reached, plateau(rising).reached))
+        level, trend = np.mean(verdicts, axis=0)
+        # Two comparisons at three standard errors, which are themselves estimated: a few in a hundred fail.
+        assert level >= 0.8
+        assert trend <= 0.05
+
+    def test_a_smooth_climb_is_not_excused_by_its_own_spread(self) -> None:
+        assert not plateau(np.linspace(0, 5, 1000)).reached
+        assert "still rose by" in plateau(np.linspace(0, 5, 1000)).sentence
+        assert "still fell by" in plateau(-np.linspace(0, 5, 1000)).sentence
+
+    def test_changes_below_a_tenth_of_a_nat_do_not_matter(self) -> None:
+        assert plateau(np.linspace(0, 0.1, 1000)).reached
+        assert plateau(np.zeros(1000)).reached
+
+    @pytest.mark.parametrize("steps", [0, 1, 49])
+    def test_few_steps_are_too_few(self, steps: int) -> None:
+        assert not plateau(np.zeros(steps)).reached
+
+    def test_a_trace_that_is_not_finite_fails(self) -> None:
+        trace = np.zeros(1000)
+        trace[400] = np.nan
+        assert plateau(trace) == (
+            False,
+            "the objective is not finite at step 401; lower the learning rate",
+        )
+
+
+class TestEnginesWithoutChains:
+    @pytest.mark.parametrize(
+        "verdict",
+        [
+            lambda trace: diagnose_objective(trace, "ELBO"),
+            lambda trace: diagnose_particles(trace, 0.3, 50),
+        ],
+    )
+    def test_say_what_was_checked_and_never_that_they_converged(self, verdict: Callable) -> None:
+        good, bad = verdict(np.zeros(1000)), verdict(np.linspace(0, 100, 1000))
+        assert good.converged
+        assert good.status.startswith("settled: the ")
+        assert not bad.converged
+        assert bad.status.startswith("not settled: the ")
+        for found in (good, bad):
+            assert "R-hat" not in found.status
+            assert math.isnan(found.worst_rhat)
+
+    def test_particles_report_their_discrepancy_and_refuse_one_that_is_not_finite(self) -> None:
+        assert diagnose_particles(np.zeros(1000), 0.3, 50).status.endswith(
+            "kernel Stein discrepancy 0.3 of 50 particles"
+        )
+        assert not diagnose_particles(np.zeros(1000), math.nan, 50).converged
+
+    def test_outputs_that_are_not_finite_fail(self) -> None:
+        assert not diagnose_objective(np.zeros(1000), finite=False).converged
+
+
+class TestProbes:
+    FRAME = pd.DataFrame({"x": np.linspace(-2, 2, 200), "y": np.linspace(-1, 1, 200)})
+    RULES = ("if 3 <= x <= 4 then y <= 0", "if -6 <= x <= -5 then y >= 0")
+
+    def test_are_rows_and_points_of_the_regions_half_and_half(self) -> None:
+        model = Model.build(frame=self.FRAME, target="y", rules=self.RULES, points=4)
+        raw = model.schema.to_raw(probe_inputs(model))[:, 0]
+        assert len(raw) == 128
+        assert ((raw >= 3) & (raw <= 4)).sum() == 32
+        assert ((raw >= -6) & (raw <= -5)).sum() == 32
+        rows = raw[np.abs(raw) <= 2]
+        assert len(rows) == 64
+        assert np.abs(rows[:, None] - self.FRAME["x"].to_numpy()).min(axis=1).max() < 1e-9
+
+    def test_few_rows_are_joined_by_points_between_them(self) -> None:
+        model = Model.build(frame=self.FRAME[::40], target="y", rules=self.RULES, points=4)
+        raw = model.schema.to_raw(probe_inputs(model))[:, 0]
+        assert len(raw) == 128
+        assert ((raw > -2.01) & (raw < 2.01)).sum() == 64
+
+    def test_a_prior_alone_is_judged_in_its_regions_and_the_observed_range(self) -> None:
+        model = Model.build(frame=self.FRAME, target="y", rules=self.RULES, points=4, prior_only=True)
+        assert probe_inputs(model, 10).shape == (10, 1)
+
+    def test_are_the_same_for_the_same_seed(self) -> None:
+        model = Model.build(frame=self.FRAME, target="y", rules=self.RULES, points=4)
+        np.testing.assert_array_equal(probe_inputs(model, seed=3), probe_inputs(model, seed=3))
+
+    def test_a_model_that_says_nothing_of_inputs_asks_for_probes(self) -> None:
+        network = MLP(1, (2,))
+        bare = Model(network, Gaussian(1.0), IsotropicGaussian.for_network(network))
+        with pytest.raises(InferenceError, match="probes=…"):
+            probe_inputs(bare)
+
+    def test_places_are_in_raw_units(self) -> None:
+        model = Model.build(frame=self.FRAME, target="y")
+        inputs = model.schema.to_model(np.array([[2.125], [-1.0]]))
+        place = probe_places(model, inputs, 2)
+        assert [place(0), place(1)] == ["x = 2.12", "x = -1"]
+
+    def test_places_of_classes_name_the_class_and_the_labels_of_categories(self) -> None:
+        frame = pd.DataFrame(
+            {"ward": ["ICU", "ward A"] * 6, "age": range(12), "label": ["red", "green", "blue"] * 4}
+        )
+        model = Model.build(frame=frame, target="label")
+        inputs = model.data.inputs[:2]
+        place = probe_places(model, inputs, 6)
+        assert place(4) == "ward = ward A, age = 1 for label = green"
+
+
+class TestRuns:
+    FRAME = pd.DataFrame({"x": np.linspace(-2, 2, 9), "y": np.linspace(-1, 1, 9)})
+
+    @pytest.mark.parametrize(
+        ("engine", "status"),
+        [
+            (Hmc(), "converged: worst R-hat 1.0"),
+            (Svgd(), "settled: the particles' mean log-density no longer changes"),
+            (Bbb(), "settled: the ELBO no longer changes"),
+            (Ensemble(), "settled: the objective no longer changes"),
+        ],
+        ids=lambda each: getattr(each, "name", ""),
+    )
+    def test_every_engine_is_judged_by_what_it_can_show(self, engine: Engine, status: str) -> None:
+        model = Model.build(frame=self.FRAME, target="y", hidden=(2,), noise=0.5)
+        chains = 4 if engine.collects == "along" else 1
+        draws = np.random.default_rng(0).normal(size=(chains, 1000 // (5 - chains), model.size))
+        draws = draws[:, :40] if chains == 1 else draws
+        probes = probe_inputs(model, 8)
+        found = diagnose_run(
+            model=model,
+            engine=engine,
+            draws=draws.astype(np.float32),
+            values=model_outputs(model, draws, probes),
+            probes=probes,
+            acceptance=np.full(chains, 0.8),
+            divergences=np.zeros(chains, dtype=int),
+            trace=np.random.default_rng(1).normal(size=1000),
+            context=Context(model.data, (), ()),
+        )
+        assert found.converged
+        assert found.status.startswith(status)
+        assert (found.discrepancy is not None) == (engine.name == "svgd")
