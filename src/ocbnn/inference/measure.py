@@ -15,7 +15,7 @@ from jaxtyping import Float
 from scipy.stats import norm
 
 from ocbnn import regions, violation
-from ocbnn.inference.ascent import model_outputs
+from ocbnn.inference.outputs import model_outputs
 from ocbnn.inference.diagnostics import worst_ess
 from ocbnn.likelihoods import Gaussian
 from ocbnn.model import Model

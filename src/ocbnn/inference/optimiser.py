@@ -31,6 +31,9 @@ DECAYS: dict[str, Callable[[float, int], optax.Schedule]] = {
     "constant": lambda rate, steps: optax.constant_schedule(rate),
 }
 
+# Rows times weights of one member from which on members are evaluated one after the other.
+LOOPED_WORK = 200_000
+
 
 @dataclass(frozen=True)
 class Ascent:
@@ -80,6 +83,14 @@ def slopes(density: Density, positions: Float[Array, "members size"], context: C
     it goes on, the position is there to ask which part of the density is to blame.
     """
     value_and_gradient = jax.value_and_grad(lambda w: density.log_density(w, context))
-    log_density, gradient = jax.vmap(value_and_gradient)(positions)
+    inputs = [each.inputs for each in (context.data, *context.points) if each is not None]
+    work = sum(len(each) for each in inputs) * positions.shape[1]
+    # XLA's CPU products over a batch of matrices are slow, but a loop has its price for every turn.
+    over = jax.lax.map if work > LOOPED_WORK else _vmapped
+    log_density, gradient = over(value_and_gradient, positions)
     finite = jnp.isfinite(log_density) & jnp.isfinite(gradient).all(axis=-1)
     return Slopes(log_density, jnp.where(finite[:, None], gradient, 0.0), finite)
+
+
+def _vmapped(function: Callable[[Array], Any], positions: Array) -> Any:
+    return jax.vmap(function)(positions)

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 from ocbnn.inference.base import Context, Density, Engine, InferenceError, Precision, precision
 from ocbnn.inference.diagnostics import diagnose_run, probe_inputs, worst_ess
-from ocbnn.inference.ascent import model_outputs
+from ocbnn.inference.outputs import model_outputs
 from ocbnn.inference.engines import ENGINES, choose, default_members
 from ocbnn.inference.feed import Feed, fixed_context, rule_terms
 from ocbnn.inference.loop import CHUNK, Chunk, Loop

@@ -138,7 +138,7 @@ class _Bracket:
 
 def _effective(prepared: Prepared, draws: Float[np.ndarray, "chains draws size"]) -> float:
     """Effective draws of the functions at a few of the rules' own points."""
-    from ocbnn.inference.ascent import model_outputs
+    from ocbnn.inference.outputs import model_outputs
 
     inputs = np.concatenate([rule.points.inputs for rule in rule_terms(prepared.model)])
     chosen = inputs[np.linspace(0, len(inputs) - 1, min(MOST_PROBED, len(inputs))).astype(int)]
