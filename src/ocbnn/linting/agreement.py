@@ -157,7 +157,7 @@ def _density(mixture: NormalMixture, y: Floats) -> Floats:
     return np.sum(mixture.weight[:, None, :] * norm.pdf(z) / mixture.sd[:, None, :], axis=2)
 
 
-# Many rules at once ------------------------------------------------------------------------------------------
+# Many rules at once -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

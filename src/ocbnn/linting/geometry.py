@@ -21,8 +21,10 @@ from ocbnn.schema import Schema
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-# Slacks are measured in units of each column's range; below this a strict inequality counts as not met.
 SMALLEST_SLACK = 1e-9
+"""In units of the columns' ranges; below it a strict inequality counts as met only if evaluation says so."""
+POLISHED = 1e-5
+"""Where a program's slack is below this, it is solved again in units this much smaller."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,21 +245,52 @@ def _program(
     normals = np.concatenate([cell.faces, -above[:, :-1]])
     limits = np.concatenate([cell.limits, above[:, -1]])
     continuous = ((normals != 0) & ~space.integral).any(axis=1)
-    slack = np.concatenate([cell.strict, np.arange(len(above)) < len(positive)]) | (everywhere & continuous)
+    strict = np.concatenate([cell.strict, np.arange(len(above)) < len(positive)]) | (everywhere & continuous)
+    if not normals.any():  # faces without columns, like 1 < 2
+        return Depth(point, float(np.all(np.where(strict, limits > 0, limits >= 0))))
+    if everywhere:
+        inner = ~space.integral
+        cell = replace(cell, low_open=cell.low_open | inner, high_open=cell.high_open | inner)
+    unit = _units(cell, space)
+    found = _maximise(cell, space, normals, limits, strict, np.where(space.integral, 0.0, point), unit, point)
+    if found is None or not 0 < found.slack < POLISHED:
+        return found
+    # The solver's tolerance is of the order of this slack: solve again in units that fit the sliver.
+    finer = np.where(space.integral, 1.0, unit * POLISHED)
+    fixed = replace(
+        cell,
+        low=np.where(space.integral, found.point, cell.low),
+        high=np.where(space.integral, found.point, cell.high),
+    )
+    origin = np.where(space.integral, 0.0, found.point)
+    again = _maximise(fixed, space, normals, limits, strict, origin, finer, found.point)
+    if again is None or not _holds(cell, normals, limits, strict, again.point):
+        return Depth(found.point, 0.0)
+    return Depth(again.point, max(again.slack * POLISHED, float(np.nextafter(SMALLEST_SLACK, 1.0))))
+
+
+def _maximise(
+    cell: Cell,
+    space: Space,
+    normals: Floats,
+    limits: Floats,
+    strict: Bools,
+    origin: Floats,
+    unit: Floats,
+    point: Floats,
+) -> Depth | None:
+    """Max t ≤ 1 with normals @ x + t ≤ limits where strict, and x between open ends by t, in these units."""
     used = np.flatnonzero((normals != 0).any(axis=0))
-    if not len(used):  # faces without columns, like 1 < 2
-        return Depth(point, float(np.all(np.where(slack, limits > 0, limits >= 0))))
-    unit, origin = _units(cell, space, point)
     scaled, room = normals[:, used] * unit[used], limits - normals @ origin
     norm = np.linalg.norm(scaled, axis=1)
     norm = np.where(norm > 0, norm, 1.0)
     low, high = (cell.low - origin)[used] / unit[used], (cell.high - origin)[used] / unit[used]
-    open_low = (cell.low_open[used] | everywhere) & ~space.integral[used] & np.isfinite(low)
-    open_high = (cell.high_open[used] | everywhere) & ~space.integral[used] & np.isfinite(high)
+    open_low = cell.low_open[used] & np.isfinite(low)
+    open_high = cell.high_open[used] & np.isfinite(high)
     identity = np.eye(len(used))
     matrix = np.concatenate([scaled / norm[:, None], -identity[open_low], identity[open_high]])
     right = np.concatenate([room / norm, -low[open_low], high[open_high]])
-    slacks = np.concatenate([slack, np.ones(open_low.sum() + open_high.sum(), dtype=bool)]).astype(float)
+    slacks = np.concatenate([strict, np.ones(open_low.sum() + open_high.sum(), dtype=bool)]).astype(float)
     solution = milp(
         np.concatenate([np.zeros(len(used)), [-1.0]]),
         integrality=np.concatenate([space.integral[used], [False]]).astype(int),
@@ -268,17 +301,24 @@ def _program(
         return None
     found = point.copy()
     found[used] = origin[used] + unit[used] * solution.x[:-1]
-    whole = used[space.integral[used]]
-    found[whole] = np.round(found[whole])
+    found[space.integral] = np.round(found[space.integral])
     return Depth(found, float(solution.x[-1]) if slacks.any() else 1.0)
 
 
-def _units(cell: Cell, space: Space, point: Floats) -> tuple[Floats, Floats]:
-    """Units and origin in which the cell is neither huge nor tiny; whole-number columns stay whole."""
+def _holds(cell: Cell, normals: Floats, limits: Floats, strict: Bools, point: Floats) -> bool:
+    """Whether a point meets every inequality as evaluated."""
+    room = limits - normals @ point
+    above = np.where(cell.low_open, point > cell.low, point >= cell.low)
+    below = np.where(cell.high_open, point < cell.high, point <= cell.high)
+    return bool(np.all(np.where(strict, room > 0, room >= 0)) and np.all(above & below))
+
+
+def _units(cell: Cell, space: Space) -> Floats:
+    """Units in which the cell is neither huge nor tiny; whole numbers stay whole."""
     extent = cell.high - cell.low
     narrow = np.isfinite(extent) & (extent > 0)
     unit = np.where(narrow, np.minimum(np.where(narrow, extent, 1.0), space.width), space.width)
-    return np.where(space.integral, 1.0, unit), np.where(space.integral, 0.0, point)
+    return np.where(space.integral, 1.0, unit)
 
 
 def _centre(cell: Cell, space: Space) -> Floats:

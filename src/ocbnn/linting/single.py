@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from ocbnn.errors import RuleError
-from ocbnn.expressions import name_text
+from ocbnn.expressions import Or, name_text
+from ocbnn.expressions import text as written
 from ocbnn.linting.contradictions import find_clash
 from ocbnn.linting.findings import SHOWN_ROWS, Finding, Severity
 from ocbnn.linting.geometry import Cell, Floats, Space, bounded, is_empty, simplest
-from ocbnn.linting.subjects import TRIED, Subject, declared_bounds, located
+from ocbnn.linting.subjects import TRIED, Subject, cells_of, declared_bounds, located
 from ocbnn.linting.words import asked, at_input, quoted, raw_input, ruled_columns
-from ocbnn.regions import Region
+from ocbnn.regions import Region, region_of
 from ocbnn.rules.outputs import Functions
 from ocbnn.schema import Schema
 
@@ -22,20 +24,44 @@ def findings_about(
     subject: Subject, schema: Schema, space: Space, rows: Floats | None, labels: tuple[object, ...]
 ) -> Iterator[Finding]:
     """All findings that concern this rule alone; `rows` are the coded data, `labels` their index."""
-    empty = [all(is_empty(cell, space) for cell in cells) for _, cells in subject.parts]
-    if all(empty):
+    parts = _alternatives(subject, schema, space)
+    filled = [part for part in parts if not all(is_empty(cell, space) for cell in part.cells)]
+    if not filled:
         yield _empty_region(subject, space, schema)
         return
-    yield from _empty_parts(subject, empty)
+    yield from _empty_parts(subject, [part for part in parts if part not in filled])
     if not subject.cells:
         yield _outside_bounds(subject, schema)
         return
-    yield from _partly_outside(subject, empty, schema, space)
+    yield from _partly_outside(subject, filled, schema, space)
     if not len(subject.points):
         yield _not_found(subject)
         return
     yield from _unobserved(subject, schema, space, rows, labels)
     yield from _empty_output(subject, schema, space)
+
+
+@dataclass(frozen=True, eq=False)
+class Alternative:
+    """One alternative of a condition with `or`, in words, or the whole of another."""
+
+    words: str
+    region: Region
+    cells: tuple[Cell, ...]
+
+
+def _alternatives(subject: Subject, schema: Schema, space: Space) -> list[Alternative]:
+    """As the rule wrote them where it did: a region leaves out alternatives that are plainly empty."""
+    condition = subject.rule.condition
+    if not isinstance(condition, Or):
+        return [Alternative(part.text(), part, cells_of(part, schema, space)) for part in subject.parts]
+    target = schema.target.name if schema.target is not None else "y"
+    found = []
+    for item in condition.items:
+        region = region_of(item, schema)
+        cells = tuple(cell for part in region.components() for cell in cells_of(part, schema, space))
+        found.append(Alternative(written(item, target, schema.names), region, cells))
+    return found
 
 
 def _named(subject: Subject, text: str, severity: Severity, kind: str = "empty-region") -> Finding:
@@ -57,15 +83,14 @@ def _empty_region(subject: Subject, space: Space, schema: Schema) -> Finding:
     )
 
 
-def _empty_parts(subject: Subject, empty: list[bool]) -> Iterator[Finding]:
-    for (part, _), is_bare in zip(subject.parts, empty, strict=True):
-        if is_bare:
-            yield _named(
-                subject,
-                f"One alternative of the condition applies nowhere: no input meets {quoted(part.text())}. "
-                "Correct its thresholds, or leave it out.",
-                "warning",
-            )
+def _empty_parts(subject: Subject, empty: Sequence[Alternative]) -> Iterator[Finding]:
+    for part in empty:
+        yield _named(
+            subject,
+            f"One alternative of the condition applies nowhere: no input meets {quoted(part.words)}. "
+            "Correct its thresholds, or leave it out.",
+            "warning",
+        )
 
 
 def _not_found(subject: Subject) -> Finding:
@@ -97,28 +122,28 @@ def _bounds_text(region: Region, schema: Schema) -> str:
     return " and ".join(shown)
 
 
-def _partly_outside(subject: Subject, empty: list[bool], schema: Schema, space: Space) -> Iterator[Finding]:
+def _partly_outside(
+    subject: Subject, filled: Sequence[Alternative], schema: Schema, space: Space
+) -> Iterator[Finding]:
     low, high = declared_bounds(schema)
-    for (part, cells), is_bare in zip(subject.parts, empty, strict=True):
-        if is_bare:
-            continue
-        if all(is_empty(bounded(cell, low, high, space), space) for cell in cells):
+    for part in filled:
+        if all(is_empty(bounded(cell, low, high, space), space) for cell in part.cells):
             yield _named(
                 subject,
-                f"One alternative of the condition, {quoted(part.text())}, applies only to inputs that are "
-                f"declared impossible: {_bounds_text(part, schema)}. "
+                f"One alternative of the condition, {quoted(part.words)}, applies only to inputs that are "
+                f"declared impossible: {_bounds_text(part.region, schema)}. "
                 "Correct its thresholds, or declare wider bounds.",
                 "warning",
                 "out-of-bounds",
             )
             continue
-        beyond = sorted({name for cell in cells for name in _beyond(cell, low, high, schema, space)})
+        beyond = sorted({name for cell in part.cells for name in _beyond(cell, low, high, schema, space)})
         if beyond:
             yield _named(
                 subject,
-                f"The condition {quoted(part.text())} has a threshold on {', '.join(map(name_text, beyond))} "
-                f"beyond the declared bounds: {_bounds_text(part, schema)}. Only what lies within them "
-                "counts; correct the threshold, or declare wider bounds.",
+                f"The condition {quoted(part.words)} has a threshold on {', '.join(map(name_text, beyond))} "
+                f"beyond the declared bounds: {_bounds_text(part.region, schema)}. Only what lies within "
+                "them counts; correct the threshold, or declare wider bounds.",
                 "warning",
                 "out-of-bounds",
             )

@@ -42,15 +42,15 @@ class Subject:
 
     Attributes:
         label: the rule's name, or its canonical text.
-        parts: the region's parts, as cells; exact ones, or outer approximations with conditions.
-        cells: those that have points within the declared bounds, cut by these.
+        parts: the regions it is the union of.
+        cells: these, cut by the declared bounds, that have points; exact ones, or outer approximations.
         demand: what it asks for at any x; None where that is not affine in x.
         points: coded points inside the region and the declared bounds.
     """
 
     rule: Constraint
     label: str
-    parts: tuple[tuple[Region, tuple[Cell, ...]], ...]
+    parts: tuple[Region, ...]
     cells: tuple[Cell, ...]
     demand: Demand | None
     points: Floats
@@ -62,9 +62,9 @@ class Subject:
 
 def prepare(rule: Constraint, schema: Schema, space: Space, data: Floats | None) -> Subject:
     """Take a rule apart."""
-    parts = tuple((part, cells_of(part, schema, space)) for part in rule.region.components())
+    parts = rule.region.components()
     low, high = declared_bounds(schema)
-    inside = (bounded(cell, low, high, space) for _, cells in parts for cell in cells)
+    inside = (bounded(cell, low, high, space) for part in parts for cell in cells_of(part, schema, space))
     cells = tuple(cell for cell in inside if not is_empty(cell, space))
     subject = Subject(
         rule, rule.name or rule.text(schema), parts, cells, demand_of(rule, schema), np.empty((0, len(low)))
