@@ -25,7 +25,7 @@ ENGINES: dict[str, type[Engine]] = {
     "ensemble": Ensemble,
 }
 
-MEMBERS = {"hmc": 4, "nuts": 4, "svgd": 50, "bbb": 1, "sgld": 4, "ensemble": 20}
+MEMBERS = {"hmc": 8, "nuts": 4, "svgd": 50, "bbb": 1, "sgld": 4, "ensemble": 20}
 
 # A gradient of all rows costs about rows × weights; chains need some ten thousand of them.
 MOST_WORK = 3e6
