@@ -1,0 +1,257 @@
+"""The posterior: draws with everything that is needed to predict, check, enforce and save.
+
+    posterior = Posterior.from_result(infer(model))
+    posterior.flat          # the kept draws, (S, size)
+    posterior.provenance    # rules in words, schema, settings, seed, versions, hash of the data, diagnostics
+
+Draws are NumPy arrays, chain × draw × weight, and never move: rejection is a mask over chain × draw.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from ocbnn._version import __version__
+from ocbnn.errors import OCBNNError
+from ocbnn.inference.engines import ENGINES
+from ocbnn.inference.feed import rule_terms
+from ocbnn.inference.result import Result
+from ocbnn.likelihoods import Gaussian
+from ocbnn.model import Data, Model
+from ocbnn.priors.conditional import RuleTerm
+from ocbnn.schema import Schema, Target
+
+if TYPE_CHECKING:
+    import xarray
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Draws, the model they belong to, and where they come from.
+
+    Attributes:
+        draws: chain × draw × weight; an engine without chains has one.
+        model: with the points and strengths that the draws belong to.
+        provenance: plain JSON values: rules in words, schema, settings, seed, versions, hash of the data,
+            diagnostics.
+        kept: which draws remain after rejection; None for all of them.
+        prior_correction: log of the classes' weights in the likelihood, in the order of classes. It is
+            subtracted from the logits, so that predicted probabilities are those of the data as they are.
+        enforced: the rules that rejection has been applied for; point predictions obey them.
+        log_density: of every draw, where the engine knows it.
+    """
+
+    draws: Float[np.ndarray, "chains draws size"]
+    model: Model
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    kept: Bool[np.ndarray, "chains draws"] | None = None
+    prior_correction: Float[np.ndarray, " classes"] | None = None
+    enforced: tuple[RuleTerm, ...] = ()
+    log_density: Float[np.ndarray, "chains draws"] | None = None
+
+    def __post_init__(self) -> None:
+        draws = np.asarray(self.draws)
+        if draws.ndim != 3 or draws.shape[2] != self.model.size or not draws.size:
+            raise OCBNNError(
+                f"Draws have the shape (chains, draws, {self.model.size}) and are not empty; "
+                f"these have {draws.shape}."
+            )
+        object.__setattr__(self, "draws", draws)
+        if self.kept is not None:
+            kept = np.asarray(self.kept, dtype=bool)
+            if kept.shape != draws.shape[:2]:
+                raise OCBNNError(f"kept has the shape {draws.shape[:2]} of the draws, not {kept.shape}.")
+            if not kept.any():
+                raise OCBNNError("A posterior needs at least one draw, but kept is False for all of them.")
+            object.__setattr__(self, "kept", kept)
+        if self.prior_correction is not None:
+            correction = np.asarray(self.prior_correction, dtype=float)
+            if correction.shape != (len(self.classes),) or not self.classes:
+                raise OCBNNError(
+                    f"prior_correction has one number for each of the {len(self.classes)} classes, "
+                    f"not the shape {correction.shape}."
+                )
+            object.__setattr__(self, "prior_correction", correction)
+
+    @classmethod
+    def from_result(
+        cls, result: Result, *, prior_correction: Float[np.ndarray, " classes"] | None = None
+    ) -> Posterior:
+        """The posterior of a run, with its provenance."""
+        return cls(
+            np.asarray(result.draws),
+            result.model,
+            _provenance(result),
+            prior_correction=prior_correction,
+            log_density=None if result.log_density is None else np.asarray(result.log_density),
+        )
+
+    @property
+    def schema(self) -> Schema:
+        """The table that the model was made for."""
+        if self.model.schema is None:
+            raise OCBNNError("The model has no schema, so raw rows mean nothing to it; build it with one.")
+        return self.model.schema
+
+    @property
+    def target(self) -> Target:
+        """What is predicted."""
+        if self.schema.target is None:
+            raise OCBNNError("The schema has no target; infer it with Schema.infer(frame, target=…).")
+        return self.schema.target
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The classes of the target; empty for regression."""
+        target = None if self.model.schema is None else self.model.schema.target
+        return () if target is None else target.classes
+
+    @property
+    def rules(self) -> tuple[RuleTerm, ...]:
+        """The rules of the model, with their terms and points."""
+        return rule_terms(self.model)
+
+    @property
+    def has_chains(self) -> bool:
+        """Whether draws follow one another in chains; else they are particles, members, or independent."""
+        return bool(self.provenance.get("chains", self.draws.shape[0] > 1))
+
+    @property
+    def mask(self) -> Bool[np.ndarray, "chains draws"]:
+        """Which draws are kept, also where nothing was rejected."""
+        return np.ones(self.draws.shape[:2], dtype=bool) if self.kept is None else self.kept
+
+    @property
+    def flat(self) -> Float[np.ndarray, "S size"]:
+        """The kept draws, one chain after the other."""
+        if self.kept is None:
+            return self.draws.reshape(-1, self.draws.shape[2])
+        return self.draws[self.kept]
+
+    @property
+    def noise(self) -> Float[np.ndarray, " S"]:
+        """The standard deviation of the noise of every kept draw, in raw units; regression only."""
+        likelihood = self.model.likelihood
+        if not isinstance(likelihood, Gaussian):
+            raise OCBNNError(f"{self.target.name!r} is a class, which has no noise.")
+        flat = self.flat
+        if likelihood.noise is not None:
+            return np.full(len(flat), likelihood.noise * self.target.scale)
+        return np.exp(flat[:, self.model.network.size].astype(float)) * self.target.scale
+
+    def with_kept(self, kept: Bool[np.ndarray, "chains draws"]) -> Posterior:
+        """The same draws with another mask."""
+        return replace(self, kept=kept)
+
+    def to_datatree(self, *, rows: int = 200, seed: int = 0) -> xarray.DataTree:
+        """An ArviZ DataTree: posterior, posterior_predictive, observed_data, sample_stats, constant_data.
+
+        `posterior` holds the weights `w` and, as `function`, what rules speak of at some rows (weights are
+        not identifiable, functions are). At most `rows` rows, evenly spaced, are in it.
+        """
+        from ocbnn.posterior.export import datatree
+
+        return datatree(self, rows, seed)
+
+    def __repr__(self) -> str:
+        chains, draws, size = self.draws.shape
+        kept = "" if self.kept is None else f", {int(self.kept.sum())} kept"
+        status = self.provenance.get("status", "origin unknown")
+        return f"<posterior: {chains} × {draws} draws of {size} weights{kept}; {status}>"
+
+
+def data_hash(data: Data | None) -> str | None:
+    """SHA-256 of the rows in model units: the same for the same table, in every process."""
+    if data is None:
+        return None
+    digest = hashlib.sha256()
+    for array in data:
+        if array is not None:
+            values = np.ascontiguousarray(np.asarray(array, dtype=np.float64))
+            digest.update(f"{values.shape}".encode())
+            digest.update(values.tobytes())
+    return digest.hexdigest()
+
+
+def rule_provenance(rule: RuleTerm) -> dict[str, Any]:
+    """A rule in words, with who says so and how it entered the prior."""
+    constraint = rule.rule
+    return {
+        "text": constraint.text(rule.schema),
+        "name": constraint.name,
+        "source": constraint.source,
+        "reason": constraint.reason,
+        "tolerance": rule.tolerance,
+        "strength": float(np.asarray(rule.points.strength)),
+        "term": rule.term.name,
+        "points": len(rule.points.coded),
+        "points_found": max(len(rule.points.coded) - rule.drawn, 0),
+    }
+
+
+EMPIRICAL = (
+    "Points found by ascent and strengths found by pilots depend on the data, so this prior is empirical; "
+    "both were frozen before any draw was kept."
+)
+
+
+def _provenance(result: Result) -> dict[str, Any]:
+    model = result.model
+    engine = ENGINES.get(result.engine)
+    rules = [rule_provenance(rule) for rule in rule_terms(model)]
+    found = any(rule["points_found"] for rule in rules) or any(o.found_strength for o in result.rules)
+    diagnostics = result.diagnostics
+    return _plain(
+        {
+            "rules": rules,
+            "schema": None if model.schema is None else model.schema.to_json(),
+            "network": repr(model.network),
+            "likelihood": repr(model.likelihood),
+            "engine": result.engine,
+            "chains": engine is None or engine.collects == "along",
+            "settings": result.settings,
+            "seed": result.seed,
+            "versions": {"ocbnn": __version__}
+            | {name: version(name) for name in ("jax", "numpy", "blackjax")},
+            "data_sha256": data_hash(model.data),
+            "data_rows": 0 if model.data is None else len(model.data.inputs),
+            "status": result.status,
+            "converged": result.converged,
+            "complete": result.complete,
+            "diagnostics": {
+                name: getattr(diagnostics, name, None)
+                for name in ("checked", "where", "worst_rhat", "worst_bulk_ess", "worst_tail_ess", "stuck")
+            },
+            "acceptance": result.acceptance,
+            "divergences": result.divergences,
+            "seconds": result.seconds,
+            "unmet": [{"name": o.name, "violation": o.violation, "reason": o.reason} for o in result.unmet],
+            "empirical_prior": EMPIRICAL if found and model.data is not None else None,
+        }
+    )
+
+
+def _plain(value: Any) -> Any:
+    """The same as plain JSON values; what is not finite, or not plain, becomes null or text."""
+    match value:
+        case None | bool() | str() | int():
+            return value
+        case float() | np.floating():
+            return float(value) if math.isfinite(value) else None
+        case np.integer() | np.bool_():
+            return value.item()
+        case Mapping():
+            return {str(name): _plain(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case np.ndarray():
+            return _plain(value.tolist())
+    return str(value)

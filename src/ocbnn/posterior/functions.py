@@ -1,0 +1,133 @@
+"""What the draws' functions say at any rows, block by block, in raw units.
+
+Every block has the same shape, padded where rows are few, so that a row's prediction does not depend on the
+rows it comes with, and little is ever compiled or held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jaxtyping import Array, Float
+
+from ocbnn.errors import OCBNNError
+from ocbnn.inference.base import Precision, precision
+from ocbnn.likelihoods import Likelihood
+from ocbnn.networks import Network
+from ocbnn.posterior.draws import Posterior
+
+ROWS = 256
+"""Rows of a block."""
+LARGE = 10_000
+"""Weights of a network above which float32 is used: half the time, and rounding is far below the posterior."""
+TOGETHER = 64
+"""Draws of a small network computed side by side."""
+
+Table = pd.DataFrame | np.ndarray
+
+
+def as_coded(posterior: Posterior, table: Table) -> Float[np.ndarray, "n Q"]:
+    """Raw rows as coded ones; coded rows as they are."""
+    if isinstance(table, pd.DataFrame):
+        return posterior.schema.encode(table)
+    coded = np.asarray(table, dtype=float)
+    if coded.ndim != 2 or coded.shape[1] != len(posterior.schema.columns):
+        raise OCBNNError(
+            f"Rows are a DataFrame, or coded rows of the shape (n, {len(posterior.schema.columns)}); "
+            f"got the shape {coded.shape}."
+        )
+    return coded
+
+
+def function_blocks(
+    posterior: Posterior, table: Table, draws: Float[np.ndarray, "S size"] | None = None
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """Blocks of the rows with Φ there: y in raw units `(S, b)`, or class probabilities `(S, b, C)`.
+
+    Args:
+        posterior: whose draws are used, corrected for class weights.
+        table: a DataFrame, or coded rows.
+        draws: some of its draws, flat; all kept ones unless given.
+    """
+    yield from model_function_blocks(posterior, posterior.schema.to_model(as_coded(posterior, table)), draws)
+
+
+def model_function_blocks(
+    posterior: Posterior,
+    inputs: Float[np.ndarray, "n D"],
+    draws: Float[np.ndarray, "S size"] | None = None,
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """The same at model inputs."""
+    model = posterior.model
+    kind = working_precision(posterior)
+    flat = posterior.flat if draws is None else draws
+    weights = np.asarray(flat[:, : model.network.size], dtype=kind)
+    inputs = np.asarray(inputs, dtype=kind)
+    correction = posterior.prior_correction
+    offset = None if correction is None else np.asarray(correction, dtype=kind)
+    target = posterior.target
+    for begin in range(0, len(inputs), ROWS):
+        block = slice(begin, min(begin + ROWS, len(inputs)))
+        there = _padded(inputs[block], ROWS)
+        values = np.empty((0,))
+        with precision(kind):
+            values = _evaluated(model.network, model.likelihood, weights, there, offset)
+        values = values[:, : block.stop - block.start].astype(float)
+        yield block, values if values.ndim == 3 else target.center + target.scale * values
+
+
+def function_draws(posterior: Posterior, table: Table) -> np.ndarray:
+    """Φ of every kept draw at every row: y raw `(S, n)`, or class probabilities `(S, n, C)`.
+
+    All of it is held here; `predict` and `function_blocks` are for tables of any length.
+    """
+    blocks = [values for _, values in function_blocks(posterior, table)]
+    if blocks:
+        return np.concatenate(blocks, axis=1)
+    classes = (len(posterior.classes),) if posterior.classes else ()
+    return np.zeros((len(posterior.flat), 0, *classes))
+
+
+def working_precision(posterior: Posterior) -> Precision:
+    """float64 for small networks, where it is cheap; float32 for large ones."""
+    return "float32" if posterior.model.network.size > LARGE else "float64"
+
+
+def _evaluated(
+    network: Network,
+    likelihood: Likelihood,
+    weights: np.ndarray,
+    inputs: np.ndarray,
+    offset: np.ndarray | None,
+) -> np.ndarray:
+    parts = []
+    for first in range(0, len(weights), TOGETHER):
+        some = weights[first : first + TOGETHER]
+        values = _functions(network, likelihood, _padded(some, TOGETHER), inputs, offset)
+        parts.append(np.asarray(values)[: len(some)])
+    return np.concatenate(parts)
+
+
+# Static by value: models that share an architecture share the compiled code, and no data are kept alive.
+@partial(jax.jit, static_argnums=(0, 1))
+def _functions(
+    network: Network, likelihood: Likelihood, draws: Array, inputs: Array, offset: Array | None
+) -> Array:
+    def function(w: Array) -> Array:
+        value = likelihood.function(network.apply(w, inputs))
+        if value.ndim == 1:
+            return value
+        return jax.nn.softmax(value if offset is None else value - offset, axis=-1)
+
+    return jax.vmap(function)(jnp.asarray(draws))
+
+
+def _padded(rows: np.ndarray, size: int) -> np.ndarray:
+    if len(rows) == size:
+        return rows
+    return np.concatenate([rows, np.zeros((size - len(rows), rows.shape[1]), rows.dtype)])
