@@ -90,6 +90,17 @@ def test_a_distribution_over_y_has_no_violation_of_one_draw():
         violation.margin(case.output, case.located, np.zeros(4))
 
 
+def test_functions_that_do_not_depend_on_y_hold_for_every_draw():
+    output = Functions((lambda x, y: x["limit"], lambda x, y: -1.0))
+    located = LocatedFunctions({"limit": np.array([1.0, -2.0])}, np.zeros(2), np.ones(2))
+    np.testing.assert_allclose(violation.margin(output, located, np.zeros((3, 2))), [[1.0, -1.0]] * 3)
+
+
+def test_what_is_not_a_number_obeys_nothing():
+    located = AllowedIntervals(np.zeros((1, 2)), np.ones((1, 2)))
+    assert violation.violates(None, located, np.array([np.nan]))[0]
+
+
 def test_numbers_and_lists_are_taken_as_arrays():
     located = AllowedIntervals(np.zeros((2, 1)), np.ones((2, 1)))
     np.testing.assert_allclose(violation.margin(None, located, [2, -1]), [1.0, 1.0])

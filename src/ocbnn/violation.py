@@ -51,12 +51,10 @@ def margin(output: Any, located: Located, outputs: Array) -> Array:
         case AllowedIntervals(lower, upper):
             return _outside(xp, outputs, lower, upper)
         case AllowedValues(values, weights, accepted):
-            distance = xp.where(weights > 0, xp.abs(outputs[..., None] - values), xp.inf)
-            return xp.min(distance, axis=-1) - accepted
+            return smallest(xp.where(weights > 0, xp.abs(outputs[..., None] - values), xp.inf)) - accepted
         case AllowedClasses(allowed):
-            forbidden_best = xp.max(xp.where(allowed, -xp.inf, outputs), axis=-1)
-            allowed_best = xp.max(xp.where(allowed, outputs, -xp.inf), axis=-1)
-            return forbidden_best - allowed_best
+            allowed_best = largest(xp.where(allowed, outputs, -xp.inf))
+            return largest(xp.where(allowed, -xp.inf, outputs)) - allowed_best
         case ProbabilityIntervals(members, lower, upper):
             return _outside(xp, _total(xp, outputs, members), lower, upper)
         case TargetProbability(members, probability):
@@ -64,10 +62,8 @@ def margin(output: Any, located: Located, outputs: Array) -> Array:
         case TargetClassProbabilities(probability):
             return 0.5 * xp.sum(xp.abs(outputs - probability), axis=-1)
         case LocatedFunctions():
-            largest = -xp.inf
-            for g in inequalities(output, located, outputs):
-                largest = xp.maximum(largest, g)
-            return -largest if output.negative else largest
+            most = largest(xp.stack(inequalities(output, located, outputs), axis=-1))
+            return -most if output.negative else most
         case NormalMixture():
             raise OCBNNError(
                 "`y ~ Normal(…)` says how outputs are distributed: one output alone can neither obey nor "
@@ -77,8 +73,11 @@ def margin(output: Any, located: Located, outputs: Array) -> Array:
 
 
 def violates(output: Any, located: Located, outputs: Array, tolerance: float = 0.0) -> Array:
-    """Whether each output breaks the rule `(…, n)`, by more than `tolerance` in the margin's own unit."""
-    return margin(output, located, outputs) > tolerance
+    """Whether each output breaks the rule `(…, n)`, by more than `tolerance` in the margin's own unit.
+
+    An output that is not a number obeys nothing.
+    """
+    return ~(margin(output, located, outputs) <= tolerance)
 
 
 def inequalities(output: Any, located: LocatedFunctions, y: Array) -> list[Array]:
@@ -87,15 +86,36 @@ def inequalities(output: Any, located: LocatedFunctions, y: Array) -> list[Array
     For classification y is probabilities `(…, n, C)`, and `located.center` and `located.scale` are `(n, 1)`.
     """
     raw = located.center + located.scale * y
-    return [g(located.columns, raw) for g in output.inequalities]
+    xp = raw.__array_namespace__()
+    shape = raw.shape[: raw.ndim + 1 - located.center.ndim]
+    return [xp.broadcast_to(xp.asarray(g(located.columns, raw)), shape) for g in output.inequalities]
+
+
+def largest(values: Array) -> Array:
+    """The maximum over the last axis, by selection.
+
+    JAX's own maximum finds by equality where its gradient belongs. XLA may compute a value twice with
+    different rounding, and then nothing is equal and the gradient is silently 0.
+    """
+    xp = values.__array_namespace__()
+    best = values[..., 0]
+    for k in range(1, values.shape[-1]):
+        best = xp.where(values[..., k] > best, values[..., k], best)
+    return best
+
+
+def smallest(values: Array) -> Array:
+    """The minimum over the last axis, by selection as in `largest`."""
+    return -largest(-values)
 
 
 def _outside(xp: Any, value: Array, lower: Array, upper: Array) -> Array:
     # Unused slots are (+inf, −inf): infinitely far, so the minimum never takes them.
-    value = value[..., None]
-    return xp.min(xp.maximum(lower - value, value - upper), axis=-1)
+    below, above = lower - value[..., None], value[..., None] - upper
+    return smallest(xp.where(below > above, below, above))
 
 
 def _total(xp: Any, probabilities: Array, members: Array) -> Array:
     # Rounding can carry a sum past 1, and `P(…) <= 1` must not break for that.
-    return xp.minimum(xp.sum(xp.where(members, probabilities, 0.0), axis=-1), 1.0)
+    total = xp.sum(xp.where(members, probabilities, 0.0), axis=-1)
+    return xp.where(total < 1.0, total, 1.0)

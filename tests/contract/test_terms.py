@@ -16,6 +16,8 @@ from ocbnn.schema import Target
 from term_cases import CASES, PAIRS, POINTS, log_softmax, outputs_for, term_of
 
 DRAWS = 3000
+COMPILE_QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+ONE_CASE_PER_TERM = list(dict(reversed(PAIRS)).items())
 EVERY_PAIR = pytest.mark.parametrize(("term_name", "case_name"), PAIRS)
 NEITHER_OBEYED_NOR_BROKEN = NormalMixture | TargetProbability | TargetClassProbabilities
 DETERMINISTIC_DEFAULTS = [
@@ -42,12 +44,13 @@ def compiled(term_name, case_name):
         scores = term.log_density(case.output, located, value, strength)
         return jnp.sum(scores), scores
 
-    @jax.jit
-    def scores_and_gradient(outputs, located, strength):
-        (_, scores), gradient = jax.value_and_grad(total, has_aux=True)(outputs, located, strength)
-        return scores, gradient
+    gradient = jax.jit(jax.value_and_grad(total, has_aux=True), compiler_options=COMPILE_QUICKLY)
 
-    return lambda outputs, strength: scores_and_gradient(jnp.asarray(outputs), case.located, strength)
+    def scores_and_gradient(outputs, strength):
+        (_, scores), slopes = gradient(outputs, case.located, strength)
+        return np.asarray(scores), np.asarray(slopes)
+
+    return scores_and_gradient
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +69,7 @@ def test_every_term_is_tried_and_every_kind_of_output_has_a_default():
 def test_scores_have_one_number_per_draw_and_point_with_points_and_strength_traced(term_name, case_name):
     scores, _ = compiled(term_name, case_name)(outputs_for(CASES[case_name], DRAWS), 3.0)
     assert scores.shape == (DRAWS, POINTS)
-    assert scores.dtype == jnp.float64
+    assert scores.dtype == np.float64
 
 
 @pytest.mark.parametrize("case_name", ["interval", "half-line", "gap", "intervals that vary"])
@@ -80,15 +83,17 @@ def test_points_that_are_constants_score_like_traced_ones(case_name):
     np.testing.assert_allclose(traced, constant, rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("exact", [True, False], ids=["float64", "float32"])
-@EVERY_PAIR
+@pytest.mark.parametrize(
+    ("term_name", "case_name", "exact"),
+    [(*pair, True) for pair in PAIRS] + [(*pair, False) for pair in ONE_CASE_PER_TERM],
+)
 def test_nothing_is_nan_for_outputs_of_a_million(term_name, case_name, exact):
     case = CASES[case_name]
     shape = (DRAWS, POINTS, case.classes) if case.classes else (DRAWS, POINTS)
     outputs = np.random.default_rng(1).choice([-1e6, -1.0, 0.0, 1e6], size=shape)
     with jax.enable_x64(exact):
         scores, gradient = compiled(term_name, case_name)(outputs, term_of(term_name).default_strength)
-    assert scores.dtype == (jnp.float64 if exact else jnp.float32)
+    assert scores.dtype == (np.float64 if exact else np.float32)
     assert np.all(np.isfinite(scores))
     assert np.all(np.isfinite(gradient))
 
@@ -101,7 +106,7 @@ def test_gradients_agree_with_finite_differences(term_name, case_name):
     scores, gradient = compiled(term_name, case_name)(outputs, 3.0)
     difference = compiled(term_name, case_name)(outputs + step, 3.0)[0]
     difference = (difference - compiled(term_name, case_name)(outputs - step, 3.0)[0]) / 2
-    predicted = gradient * step if not case.classes else jnp.sum(gradient * step, axis=-1)
+    predicted = gradient * step if not case.classes else np.sum(gradient * step, axis=-1)
     # A step across a kink is off by a share of the step; rounding by a share of the score.
     error = np.abs(predicted - difference) - 1e-15 * np.abs(scores)
     assert np.quantile(error, 0.995) < 1e-11
@@ -115,7 +120,7 @@ def test_no_obeying_output_scores_below_a_breaking_one(term_name, case_name, str
     value = np.concatenate([outputs_for(case, DRAWS // 3, spread=s) for s in (0.1, 1.0, 4.0)])
     outputs = np.exp(value) if case.classes else value
     breaks = np.asarray(violation.violates(case.output, case.located, outputs))
-    scores = np.asarray(compiled(term_name, case_name)(value, strength)[0])
+    scores, _ = compiled(term_name, case_name)(value, strength)
     for point in range(POINTS):
         obeying, breaking = scores[~breaks[:, point], point], scores[breaks[:, point], point]
         if len(obeying) and len(breaking):
@@ -131,10 +136,8 @@ def test_what_is_asked_scores_highest_among_distributions(case_name):
     if case_name == "probability target":
         asked = np.stack([1 - asked, asked], axis=-1)
     with np.errstate(divide="ignore"):
-        value = np.log(asked)
-    best = calibrated("target-probability", case).log_density(
-        case.output, case.located, jnp.asarray(value), 3.0
-    )
+        value = np.tile(np.log(asked), (DRAWS, 1, 1))
+    best, _ = compiled("target-probability", case_name)(value, 3.0)
     others, _ = compiled("target-probability", case_name)(outputs_for(case, DRAWS), 3.0)
     np.testing.assert_allclose(best, 0.0, atol=1e-12)
     assert np.all(others < 0)

@@ -75,7 +75,7 @@ def log_total(log_probabilities: Array, members: Array) -> Array:
     """Log of the total probability of `members`; −inf, without a NaN gradient, where there are none."""
     some = jnp.any(members, axis=-1)
     total = logsumexp(jnp.where(members | ~some[..., None], log_probabilities, -jnp.inf), axis=-1)
-    return jnp.where(some, jnp.minimum(total, 0.0), -jnp.inf)
+    return jnp.where(some, jnp.where(total < 0.0, total, 0.0), -jnp.inf)
 
 
 def _always(end: Any, infinity: float) -> bool:

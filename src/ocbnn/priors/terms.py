@@ -189,10 +189,11 @@ class Beta:
 
     def log_density(self, output: Any, located: Located, value: Array, strength: Strength) -> Array:
         assert isinstance(located, AllowedClasses)
-        allowed = jnp.max(jnp.where(located.allowed, value, -jnp.inf), axis=-1)
-        forbidden = jnp.max(jnp.where(located.allowed, -jnp.inf, value), axis=-1)
+        allowed = violation.largest(jnp.where(located.allowed, value, -jnp.inf))
+        forbidden = violation.largest(jnp.where(located.allowed, -jnp.inf, value))
         # log r/(1 − r), stopped at the mode, where it is log(strength).
-        log_odds = jnp.minimum(allowed - forbidden, jnp.log(strength))
+        mode = jnp.log(strength)
+        log_odds = jnp.where(allowed - forbidden < mode, allowed - forbidden, mode)
         maximum = -strength * jnp.log1p(1.0 / strength) - jnp.log1p(strength)
         return strength * jax.nn.log_sigmoid(log_odds) + jax.nn.log_sigmoid(-log_odds) - maximum
 
@@ -255,7 +256,7 @@ class Dirichlet:
         assert isinstance(located, AllowedClasses)
         alpha = self.concentration(located, strength)
         if self.floored:
-            value = jnp.where(alpha < 1.0, jnp.maximum(value, LOG_FLOOR), value)
+            value = jnp.where((alpha < 1.0) & (value < LOG_FLOOR), LOG_FLOOR, value)
         log_density = jnp.sum((alpha - 1.0) * value, axis=-1)
         return log_density if self.alpha is None else strength * log_density
 
@@ -304,7 +305,7 @@ def _levelled(distance: Array, log_weights: Array, margin: Array, sigma: Array) 
     used = jnp.isfinite(log_weights)
     height = jnp.where(used, log_weights - level, 1.0)
     components = level + height * (1.0 - (distance / margin) ** 2)
-    return jnp.max(jnp.where(used, components, -jnp.inf), axis=-1)
+    return violation.largest(jnp.where(used, components, -jnp.inf))
 
 
 @dataclass(frozen=True)
