@@ -286,7 +286,7 @@ def test_whole_number_tables_agree_with_enumeration():
         sign = ("<=", ">=")[rng.integers(2)]
         return f"if {where} then y {sign} {s} * a + {t} * b + {rng.integers(-9, 10)}"
 
-    for _ in range(100):
+    for _ in range(70):
         texts = (random_rule(), random_rule())
         one, other = rules_of(texts, schema)
         both = points[one.region.contains(points, schema) & other.region.contains(points, schema)]
@@ -297,7 +297,7 @@ def test_whole_number_tables_agree_with_enumeration():
         found = any(finding.kind == "contradiction" for finding in lint((one, other), schema))
         seen.append(expected)
         assert found is expected, texts
-    assert 10 < sum(seen) < 90
+    assert 7 < sum(seen) < 63
 
 
 def test_a_flood_of_contradictions_is_cut_and_the_last_finding_says_so():
@@ -307,3 +307,19 @@ def test_a_flood_of_contradictions_is_cut_and_the_last_finding_says_so():
     assert "not looked at" in found[-1].text
     few = [finding for finding in linted(*texts[:10]) if finding.kind == "contradiction"]
     assert len(few) == 25
+
+
+def test_outputs_with_very_many_alternatives_are_judged_at_points():
+    gaps = " and ".join(f"not {k} <= y <= {k + 0.5} + x / 100" for k in range(20))
+    texts = (f"if 0 < x < 1 then {gaps}", "if 0 < x < 1 then 3.1 <= y <= 3.4")
+    (finding,) = linted(*texts)
+    assert finding.kind == "contradiction"
+    assert applies(finding, texts, LINE)
+    assert linted(texts[0], "if 0 < x < 1 then 3.1 <= y <= 3.9") == ()
+
+
+def test_many_constant_gaps_stay_exact():
+    gaps = " and ".join(f"not {k} <= y <= {k + 0.5}" for k in range(20))
+    sliver = "x + z > 1 and x + z < 1.000001"
+    assert kinds(f"if {sliver} then {gaps}", "if x > 0 then 3.1 <= y <= 3.4") == [("contradiction", "error")]
+    assert kinds(f"if {sliver} then {gaps}", "if x > 0 then 3.1 <= y <= 3.6") == []

@@ -1,4 +1,6 @@
+import doctest
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -130,3 +132,10 @@ def test_two_hundred_rules_on_twenty_columns_take_seconds():
     assert time.process_time() - start < 20
     assert len(rules) == 200
     assert all(finding.rules for finding in findings)
+
+
+def test_the_example_of_the_documentation_runs():
+    page = Path(__file__).parents[2] / "docs" / "lint.md"
+    result = doctest.testfile(str(page), module_relative=False)
+    assert result.attempted > 0
+    assert result.failed == 0

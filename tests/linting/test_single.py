@@ -156,3 +156,10 @@ def test_a_column_without_a_spread_is_no_obstacle():
     everywhere = Constraint(Everywhere(), rules_of(("always y > 0",), schema)[0].output)
     assert lint([everywhere], schema) == ()
     assert row_of({"x": 2.0}, schema).tolist() == [[2.0]]
+
+
+def test_conditions_that_no_stored_number_meets_or_no_solver_reaches_are_warnings():
+    for condition in ("0 < x < 5e-324", "x + z > 1e300"):
+        (finding,) = linted(f"if {condition} then y > 0")
+        assert (finding.kind, finding.severity) == ("empty-region", "warning")
+        assert "stores" in finding.text

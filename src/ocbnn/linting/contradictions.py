@@ -35,7 +35,7 @@ from ocbnn.linting.words import asked, at_input, quoted, raw_input, ruled_column
 from ocbnn.rules.outputs import Functions, Normals
 from ocbnn.schema import Schema
 
-MOST_CELLS = 256
+MOST_CELLS = 4096
 """How many pieces that two rules have in common are looked at."""
 MOST_FINDINGS = 100
 """How many pairs that contradict each other are reported before the rest is left for later."""
@@ -150,12 +150,13 @@ def find_clash(group: Sequence[Subject], schema: Schema, space: Space) -> Clash 
     if len(known) < len(demands):
         return _clash_at_points(group, None, schema, space)
     ways = ways_to_fail(known, class_count(schema), lambda _: np.inf)
-    if not ways or (len(group) == 1 and known[0].widened):  # a target is clipped to [0, 1], so it can be met
+    # A target is clipped to [0, 1], so it can always be met, and what is affine of it is not all there is.
+    clipped = any(demand.widened for demand in known)
+    if ways == [] or (len(group) == 1 and clipped):
         return None
     clash = _clash_in_cells(group, schema, space)
-    # Targets are clipped to [0, 1], so what is affine of them is not all there is.
-    if clash is None and not (all(s.is_exact for s in group) and not any(demand.widened for demand in known)):
-        clash = _clash_at_points(group, ways, schema, space)
+    if clash is None and (ways is None or clipped or not all(subject.is_exact for subject in group)):
+        clash = _clash_at_points(group, None if clipped else ways, schema, space)
     return clash
 
 
@@ -171,7 +172,7 @@ def _clash_in_cells(group: Sequence[Subject], schema: Schema, space: Space) -> C
     demands = [subject.demand for subject in group if subject.demand is not None]
     thin: Clash | None = None
     for cells, common in common_cells(group):
-        for way in ways_to_fail(demands, class_count(schema), partial(largest, common)):
+        for way in ways_to_fail(demands, class_count(schema), partial(largest, common)) or ():
             clash = _solve(group, cells, common, way, schema, space)
             if clash is not None and not clash.thin:
                 return clash
@@ -250,9 +251,7 @@ def _clash_at_points(
     points = common_points(group, schema, space)
     if not len(points):
         return None
-    if ways is not None and not any(
-        subject.demand is not None and subject.demand.widened for subject in group
-    ):
+    if ways is not None:
         fails = np.zeros(len(points), dtype=bool)
         for way in ways:
             fails |= np.logical_and.reduce([np.ones_like(fails), *(_is_open(gap, points) for gap in way)])

@@ -42,8 +42,11 @@ from ocbnn.rules.outputs import MARGIN, Classes, ClassProbabilities, Intervals, 
 from ocbnn.schema import Label, Schema
 
 MOST_CLAUSES = 32
-MOST_CHOICES = 64
+"""A rule with more alternatives than this is judged at points; as are, together, rules with more of these:"""
+MOST_COMBINATIONS = 256
+MOST_WAYS = 256
 MOST_SHARES = 4
+"""How many sets of classes are looked at together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,12 +218,20 @@ def _joined(parts: Sequence[list[Sides] | None], *, union: bool) -> list[Sides] 
         return None
     if union:
         return [sides for part in known for sides in part]
-    if math.prod(len(part) for part in known) > MOST_CLAUSES:
-        return None
-    return [
-        (tuple(b for lowers, _ in choice for b in lowers), tuple(b for _, uppers in choice for b in uppers))
-        for choice in product(*known)
-    ]
+    clauses: list[Sides] = [((), ())]
+    for part in known:
+        pairs = ((have[0] + more[0], have[1] + more[1]) for have, more in product(clauses, part))
+        clauses = [sides for sides in pairs if not _plainly_empty(sides)]
+        if len(clauses) > MOST_CLAUSES:
+            return None
+    return clauses
+
+
+def _plainly_empty(sides: Sides) -> bool:
+    """Whether two constant ends exclude each other: such clauses would double with every `not`."""
+    low = max((bound.affine[-1] for bound in sides[0] if bound.is_constant), default=-np.inf)
+    high = min((bound.affine[-1] for bound in sides[1] if bound.is_constant), default=np.inf)
+    return bool(low > high)
 
 
 def _atom(difference: Expression, operator: str, schema: Schema) -> list[Sides] | None:
@@ -288,8 +299,10 @@ Gap = Bound
 
 def ways_to_fail(
     demands: Sequence[Demand], classes: int, ceiling: Callable[[Floats], float], slack: float = 0.0
-) -> list[tuple[Gap, ...]]:
+) -> list[tuple[Gap, ...]] | None:
     """The ways in which no output meets all demands: sets of gaps that must all be positive (open: ≥ 0).
+
+    None where there are too many to list.
 
     Args:
         demands: one per rule.
@@ -299,8 +312,8 @@ def ways_to_fail(
     """
     chosen = [demand.winners for demand in demands if demand.winners is not None]
     winners = frozenset.intersection(*chosen) if chosen else None
-    if math.prod(len(demand.clauses) for demand in demands) > 8 * MOST_CLAUSES:
-        return []
+    if math.prod(len(demand.clauses) for demand in demands) > MOST_COMBINATIONS:
+        return None
     options: list[list[Gap]] = []
     for choice in product(*(demand.clauses for demand in demands)):
         gaps = [gap for gap in _gaps(choice, winners, classes) if _can_open(gap, ceiling, slack)]
@@ -309,8 +322,8 @@ def ways_to_fail(
         if not gaps:
             return []
         options.append(gaps)
-    if math.prod(len(gaps) for gaps in options) > MOST_CHOICES:
-        options = [gaps[:1] for gaps in options]
+    if math.prod(len(gaps) for gaps in options) > MOST_WAYS:
+        return None
     return [tuple(way) for way in product(*options)]
 
 

@@ -23,6 +23,8 @@ Bools = NDArray[np.bool_]
 
 SMALLEST_SLACK = 1e-9
 """In units of the columns' ranges; below it a strict inequality counts as met only if evaluation says so."""
+FARTHEST = 1e15
+"""In the same units; what lies further away the solver takes for infinite."""
 POLISHED = 1e-5
 """Where a program's slack is below this, it is solved again in units this much smaller."""
 
@@ -291,6 +293,8 @@ def _maximise(
     matrix = np.concatenate([scaled / norm[:, None], -identity[open_low], identity[open_high]])
     right = np.concatenate([room / norm, -low[open_low], high[open_high]])
     slacks = np.concatenate([strict, np.ones(open_low.sum() + open_high.sum(), dtype=bool)]).astype(float)
+    if np.any(right < -FARTHEST):  # the solver would call it infeasible; evaluation has to tell
+        return Depth(point, 1.0)
     solution = milp(
         np.concatenate([np.zeros(len(used)), [-1.0]]),
         integrality=np.concatenate([space.integral[used], [False]]).astype(int),

@@ -94,9 +94,16 @@ def _empty_parts(subject: Subject, empty: Sequence[Alternative]) -> Iterator[Fin
 
 
 def _not_found(subject: Subject) -> Finding:
+    if all(cell.exact for cell in subject.cells):
+        return _named(
+            subject,
+            f"No number that a computer stores was found to meet {quoted(subject.rule.region.text())}. "
+            "Write a range of some width instead of an equality, and thresholds within reach.",
+            "warning",
+        )
     return _named(
         subject,
-        f"No input that meets {quoted(subject.rule.region.text())} was found among {TRIED} tried "
+        f"No input that meets {quoted(subject.rule.region.text())} was found among {TRIED} inputs tried "
         "(a search, not a proof). Check the condition, or declare bounds for the columns in it.",
         "warning",
     )
