@@ -32,6 +32,9 @@ from ocbnn.schema import Schema, Target
 if TYPE_CHECKING:
     import xarray
 
+LIBRARIES = ("jax", "numpy", "blackjax")
+"""Whose versions a posterior remembers."""
+
 
 @dataclass(frozen=True, eq=False)
 class Posterior:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jaxtyping import Array, Float
@@ -21,12 +20,12 @@ from ocbnn.likelihoods import Likelihood
 from ocbnn.networks import Network
 from ocbnn.posterior.draws import Posterior
 
-ROWS = 256
-"""Rows of a block."""
+ROWS = 512
+"""Rows of a block, always as many."""
 LARGE = 10_000
-"""Weights of a network above which float32 is used: half the time, and rounding is far below the posterior."""
+"""Weights above which a network is computed in float32: half the time, and rounding hardly matters."""
 TOGETHER = 64
-"""Draws of a small network computed side by side."""
+"""Draws computed by one call."""
 
 Table = pd.DataFrame | np.ndarray
 
@@ -74,7 +73,6 @@ def model_function_blocks(
     for begin in range(0, len(inputs), ROWS):
         block = slice(begin, min(begin + ROWS, len(inputs)))
         there = _padded(inputs[block], ROWS)
-        values = np.empty((0,))
         with precision(kind):
             values = _evaluated(model.network, model.likelihood, weights, there, offset)
         values = values[:, : block.stop - block.start].astype(float)
@@ -108,7 +106,8 @@ def _evaluated(
     parts = []
     for first in range(0, len(weights), TOGETHER):
         some = weights[first : first + TOGETHER]
-        values = _functions(network, likelihood, _padded(some, TOGETHER), inputs, offset)
+        size = min(TOGETHER, 1 << (len(some) - 1).bit_length())  # few shapes are ever compiled
+        values = _functions(network, likelihood, _padded(some, size), inputs, offset)
         parts.append(np.asarray(values)[: len(some)])
     return np.concatenate(parts)
 
@@ -124,7 +123,8 @@ def _functions(
             return value
         return jax.nn.softmax(value if offset is None else value - offset, axis=-1)
 
-    return jax.vmap(function)(jnp.asarray(draws))
+    # A batched product of large matrices is slower than one product after the other; small ones are not.
+    return jax.lax.map(function, draws) if network.size > LARGE else jax.vmap(function)(draws)
 
 
 def _padded(rows: np.ndarray, size: int) -> np.ndarray:

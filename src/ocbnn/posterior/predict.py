@@ -1,5 +1,373 @@
-"""Predictions (being written)."""
+"""Predictions: of the function Φ and of an observation Y, which are two predictives and named apart.
 
+    prediction = predict(posterior, rows)
+    prediction.point                                   # y, or a class; obeys the rules that are enforced
+    prediction.function.mean, prediction.function.hdi  # credible bands of Φ, without noise
+    prediction.observation.quantiles                   # where a new Y falls, with noise
+    prediction.epistemic, prediction.aleatoric         # what more data could remove, and could not
+
+Rows go through in blocks, so tables of any length fit; a row's prediction does not depend on its batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from arviz_stats.base import array_stats  # type: ignore[attr-defined]
+from jaxtyping import Bool, Float
+
+from ocbnn.errors import OCBNNError
+from ocbnn.posterior import allowed as allowing
+from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import Table, as_coded, function_blocks, function_draws
+from ocbnn.posterior.mixtures import Mixture, quantiles
+from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.outputs import Functions
 
-__all__ = ["Table", "as_coded", "function_blocks", "function_draws"]
+__all__ = [
+    "Prediction",
+    "Summary",
+    "Table",
+    "as_coded",
+    "function_blocks",
+    "function_draws",
+    "predict",
+    "sample_function",
+    "sample_observation",
+]
+
+LEVELS = (0.05, 0.95)
+COVERAGE = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """One predictive at n rows, in raw units; for classes, of each class's probability `(n, C, …)`.
+
+    Attributes:
+        mean, sd: of the predictive.
+        levels: of the quantiles.
+        quantiles: `(n, L)`, or `(n, C, L)`; None where no levels were asked for.
+        median: None where no levels were asked for.
+        coverage: of the highest-density interval.
+        hdi: the shortest interval of that coverage, `(n, 2)` or `(n, C, 2)`; None where not asked for.
+    """
+
+    mean: np.ndarray
+    sd: np.ndarray
+    levels: tuple[float, ...] = ()
+    quantiles: np.ndarray | None = None
+    median: np.ndarray | None = None
+    coverage: float | None = None
+    hdi: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What a posterior says at n rows.
+
+    Attributes:
+        point: the one prediction: the mean, or the most probable class. Under enforcement it obeys: the mean
+            within the allowed component of largest mass, or the best allowed class.
+        function: the predictive of Φ, what rules speak of: credible bands, without noise. None where
+            enforcement was asked for the observation only.
+        observation: the predictive of Y, noise included; None for classes, where `probabilities` is it.
+        probabilities: of the classes, `(n, C)`; None for regression.
+        epistemic: what more data could remove. Regression: Var_s[Φ_s], in squared raw units. Classes: the
+            mutual information between class and draw, in nats.
+        aleatoric: what more data could not remove. Regression: E_s[noise_s²]. Classes: the expected entropy.
+    """
+
+    point: np.ndarray
+    function: Summary | None
+    observation: Summary | None
+    probabilities: np.ndarray | None
+    epistemic: Float[np.ndarray, " n"]
+    aleatoric: Float[np.ndarray, " n"]
+
+    @property
+    def total(self) -> Float[np.ndarray, " n"]:
+        """Both together: the variance of Y, or the entropy of the predicted probabilities."""
+        return self.epistemic + self.aleatoric
+
+
+def predict(
+    posterior: Posterior,
+    table: Table,
+    *,
+    levels: Sequence[float] = LEVELS,
+    coverage: float | None = COVERAGE,
+) -> Prediction:
+    """The predictives of Φ and of Y at every row.
+
+    Args:
+        posterior: any draws, of a posterior or a prior; where rules were enforced on it, points obey them.
+        table: a DataFrame, or coded rows.
+        levels: of the quantiles; `()` for none, and no median.
+        coverage: of the highest-density interval of Φ; None for none.
+    """
+    levels = checked_levels(levels, coverage)
+    coded = as_coded(posterior, table)
+    rules = tuple(rule.rule for rule in posterior.enforced)
+    blocks = []
+    for block, values in function_blocks(posterior, coded):
+        summarise = _class_block if posterior.classes else _number_block
+        blocks.append(summarise(posterior, values, coded[block], rules, levels, coverage))
+    return joined(blocks, posterior, levels, coverage)
+
+
+def checked_levels(levels: Sequence[float], coverage: float | None) -> tuple[float, ...]:
+    """Levels as a tuple; an error where one is not a probability."""
+    for value in (*levels, *(() if coverage is None else (coverage,))):
+        if not 0.0 < value < 1.0:
+            raise OCBNNError(f"Levels and coverage lie between 0 and 1, such as 0.9; got {value}.")
+    return tuple(float(level) for level in levels)
+
+
+def sample_function(
+    posterior: Posterior, table: Table, count: int | None = None, *, key: Any = 0
+) -> np.ndarray:
+    """Φ of `count` draws taken by lot, of all draws unless given: `(count, n)` raw, or `(count, n, C)`."""
+    coded = as_coded(posterior, table)
+    draws = posterior.flat[_chosen(posterior, count, np.random.default_rng(key))]
+    blocks = [values for _, values in function_blocks(posterior, coded, draws)]
+    return np.concatenate(blocks, axis=1) if blocks else function_draws(posterior, coded)[: len(draws)]
+
+
+def sample_observation(
+    posterior: Posterior, table: Table, count: int | None = None, *, key: Any = 0
+) -> np.ndarray:
+    """Samples of Y, noise included: raw y `(count, n)`, or labels `(count, n)`, one for each draw taken."""
+    generator = np.random.default_rng(key)
+    chosen = _chosen(posterior, count, generator)
+    coded = as_coded(posterior, table)
+    noise = None if posterior.classes else posterior.noise[chosen]
+    blocks = []
+    for _, values in function_blocks(posterior, coded, posterior.flat[chosen]):
+        drawn = noisy(posterior, values, generator, noise)
+        blocks.append(labels(posterior, drawn) if posterior.classes else drawn)
+    return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(chosen), 0))
+
+
+def noisy(
+    posterior: Posterior,
+    values: np.ndarray,
+    generator: np.random.Generator,
+    noise: Float[np.ndarray, " S"] | None = None,
+) -> np.ndarray:
+    """One Y for every draw of Φ: raw y, or a class index; `noise` is that of the kept draws unless given."""
+    if not posterior.classes:
+        spread = posterior.noise if noise is None else noise
+        return values + spread[:, None] * generator.standard_normal(values.shape)
+    exceeded = np.cumsum(values, axis=-1) < generator.random((*values.shape[:-1], 1))
+    return np.minimum(exceeded.sum(axis=-1), values.shape[-1] - 1)
+
+
+def labels(posterior: Posterior, index: np.ndarray) -> np.ndarray:
+    """Class labels of class indices of any shape, of the labels' own type."""
+    return np.asarray(posterior.target.to_raw(index.ravel())).reshape(index.shape)
+
+
+def draws_summary(
+    values: np.ndarray,
+    levels: tuple[float, ...],
+    coverage: float | None,
+    obeying: Bool[np.ndarray, "S b"] | None = None,
+) -> Summary:
+    """Summary of Φ over draws, `(S, b)` or `(S, b, C)`; of the obeying ones where that is given.
+
+    Quantiles of obeying draws are draws themselves, since between two of them may lie a forbidden value.
+    """
+    if obeying is not None and not obeying.all():
+        return _summary_of_some(values, levels, coverage, obeying)
+    method: Literal["linear", "inverted_cdf"] = "linear" if obeying is None else "inverted_cdf"
+    quantile = median = hdi = None
+    if levels:
+        both = np.moveaxis(np.quantile(values, (*levels, 0.5), axis=0, method=method), 0, -1)
+        quantile, median = both[..., :-1], both[..., -1]
+    if coverage is not None:
+        hdi = shortest(values, coverage)
+    return Summary(values.mean(axis=0), values.std(axis=0), levels, quantile, median, coverage, hdi)
+
+
+def shortest(values: np.ndarray, coverage: float) -> np.ndarray:
+    """The highest-density interval over the first axis, ends last; one draw alone is its own interval."""
+    if len(values) < 3:
+        return np.stack([values.min(axis=0), values.max(axis=0)], axis=-1)
+    return np.asarray(array_stats.hdi(values, coverage, axis=0))  # type: ignore[no-untyped-call]
+
+
+def _summary_of_some(
+    values: np.ndarray, levels: tuple[float, ...], coverage: float | None, obeying: np.ndarray
+) -> Summary:
+    parts = []
+    for row, keep in enumerate(obeying.T):
+        all_obey = np.ones((int(keep.sum()), 1), dtype=bool)
+        parts.append(draws_summary(values[keep, row : row + 1], levels, coverage, all_obey))
+    return joined_summary(parts, levels, coverage)
+
+
+def joined_summary(parts: Sequence[Summary], levels: tuple[float, ...], coverage: float | None) -> Summary:
+    """Summaries of successive rows as one."""
+    together = [
+        None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
+        for name in ("mean", "sd", "quantiles", "median", "hdi")
+    ]
+    mean, sd, quantile, median, hdi = together
+    assert mean is not None
+    assert sd is not None
+    return Summary(mean, sd, levels, quantile, median, coverage, hdi)
+
+
+def joined(
+    blocks: Sequence[Prediction], posterior: Posterior, levels: tuple[float, ...], coverage: float | None
+) -> Prediction:
+    """Predictions of successive blocks as one."""
+    if not blocks:
+        raise OCBNNError("There are no rows to predict; give a table with at least one.")
+    function = [block.function for block in blocks if block.function is not None]
+    observation = [block.observation for block in blocks if block.observation is not None]
+    probabilities = [block.probabilities for block in blocks if block.probabilities is not None]
+    return Prediction(
+        np.concatenate([block.point for block in blocks]),
+        joined_summary(function, levels, coverage) if function else None,
+        joined_summary(observation, levels, None) if observation else None,
+        np.concatenate(probabilities) if probabilities else None,
+        np.concatenate([block.epistemic for block in blocks]),
+        np.concatenate([block.aleatoric for block in blocks]),
+    )
+
+
+def _number_block(
+    posterior: Posterior,
+    values: Float[np.ndarray, "S b"],
+    coded: Float[np.ndarray, "b Q"],
+    rules: tuple[Constraint, ...],
+    levels: tuple[float, ...],
+    coverage: float | None,
+) -> Prediction:
+    noise = posterior.noise
+    function = draws_summary(values, levels, coverage)
+    aleatoric = np.full(values.shape[1], np.mean(noise**2))
+    epistemic = function.sd**2
+    observation = mixture_summary(
+        Mixture(values, noise), function.mean, np.sqrt(epistemic + aleatoric), levels
+    )
+    point = function.mean
+    if rules:
+        obeying = obeying_draws(posterior, rules, coded, values)
+        function = draws_summary(values, levels, coverage, obeying)
+        point = point_within(posterior, rules, coded, values, obeying)
+    return Prediction(point, function, observation, None, epistemic, aleatoric)
+
+
+def mixture_summary(mixture: Mixture, mean: np.ndarray, sd: np.ndarray, levels: tuple[float, ...]) -> Summary:
+    """The summary of a whole mixture whose mean and spread are known."""
+    if not levels:
+        return Summary(mean, sd)
+    both = quantiles(mixture, (*levels, 0.5))
+    return Summary(mean, sd, levels, both[:, :-1], both[:, -1])
+
+
+def _class_block(
+    posterior: Posterior,
+    values: Float[np.ndarray, "S b C"],
+    coded: Float[np.ndarray, "b Q"],
+    rules: tuple[Constraint, ...],
+    levels: tuple[float, ...],
+    coverage: float | None,
+) -> Prediction:
+    obeying = obeying_draws(posterior, rules, coded, values) if rules else None
+    function = draws_summary(values, levels, coverage, obeying)
+    probabilities = function.mean
+    if rules:
+        allowed = allowing.allowed_classes(_in_words(rules), posterior.schema, coded)
+        probabilities = allowing.obeying_probabilities(
+            _in_words(rules), posterior.schema, coded, probabilities, allowed
+        )
+        probabilities = _without_broken_functions(posterior, rules, coded, values, obeying, probabilities)
+        best = np.argmax(np.where(allowed, probabilities, -1.0), axis=1)
+    else:
+        best = np.argmax(probabilities, axis=1)
+    epistemic, aleatoric = entropy_split(values)
+    return Prediction(labels(posterior, best), function, None, probabilities, epistemic, aleatoric)
+
+
+def _without_broken_functions(
+    posterior: Posterior,
+    rules: Sequence[Constraint],
+    coded: Float[np.ndarray, "b Q"],
+    values: Float[np.ndarray, "S b C"],
+    obeying: Bool[np.ndarray, "S b"] | None,
+    probabilities: Float[np.ndarray, "b C"],
+) -> Float[np.ndarray, "b C"]:
+    """The probabilities; where they break a rule given as functions, those of the nearest obeying draw."""
+    wrong = allowing.broken(rules, posterior.schema, coded, probabilities)
+    distance = np.abs(values - probabilities).sum(axis=-1)
+    nearest = np.argmin(distance if obeying is None else np.where(obeying, distance, np.inf), axis=0)
+    return np.where(wrong[:, None], values[nearest, np.arange(len(coded))], probabilities)
+
+
+def entropy_split(values: Float[np.ndarray, "S b C"]) -> tuple[np.ndarray, np.ndarray]:
+    """Mutual information between class and draw, and expected entropy, in nats."""
+    expected = entropy(values).mean(axis=0)
+    return np.maximum(entropy(values.mean(axis=0)) - expected, 0.0), expected
+
+
+def entropy(probabilities: np.ndarray) -> np.ndarray:
+    """−Σ_c p_c log p_c over the last axis, in nats."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return -np.where(probabilities > 0, probabilities * np.log(probabilities), 0.0).sum(axis=-1)
+
+
+def obeying_draws(
+    posterior: Posterior, rules: Sequence[Constraint], coded: np.ndarray, values: np.ndarray
+) -> Bool[np.ndarray, "S b"]:
+    """Which draws obey all rules at each row; an error where none does."""
+    obeying = ~allowing.broken(rules, posterior.schema, coded, values)
+    none = np.flatnonzero(~obeying.any(axis=0))
+    if none.size:
+        raise allowing.nothing_allowed(
+            rules, posterior.schema, coded, int(none[0]), "are obeyed by none of the draws' functions"
+        )
+    return obeying
+
+
+def point_within(
+    posterior: Posterior,
+    rules: Sequence[Constraint],
+    coded: Float[np.ndarray, "b Q"],
+    values: Float[np.ndarray, "S b"],
+    obeying: Bool[np.ndarray, "S b"],
+) -> Float[np.ndarray, " b"]:
+    """The mean of the draws within the allowed component that holds most of them.
+
+    Rules given as functions do not say what their components are: where the mean of what obeys breaks one,
+    the draw nearest to that mean is taken.
+    """
+    allowed = allowing.allowed_intervals(_in_words(rules), posterior.schema, coded)
+    within = (values[..., None] >= allowed.lower) & (values[..., None] <= allowed.upper) & obeying[..., None]
+    largest = np.argmax(within.sum(axis=0), axis=1)
+    chosen = np.take_along_axis(within, largest[None, :, None], axis=2)[..., 0]
+    chosen = np.where(chosen.any(axis=0), chosen, obeying)
+    mean = np.where(chosen, values, 0.0).sum(axis=0) / chosen.sum(axis=0)
+    wrong = allowing.broken(rules, posterior.schema, coded, mean)
+    nearest = np.argmin(np.where(chosen, np.abs(values - mean), np.inf), axis=0)
+    return np.where(wrong, values[nearest, np.arange(len(mean))], mean)
+
+
+def _in_words(rules: Sequence[Constraint]) -> tuple[Constraint, ...]:
+    return tuple(rule for rule in rules if not isinstance(rule.output, Functions))
+
+
+def _chosen(posterior: Posterior, count: int | None, generator: np.random.Generator) -> np.ndarray:
+    """Indices of draws: without repetition as long as there are enough."""
+    total = len(posterior.flat)
+    if count is None:
+        return np.arange(total)
+    if count < 1:
+        raise OCBNNError(f"At least one sample is needed, not {count}.")
+    return generator.choice(total, size=count, replace=count > total)

@@ -1,0 +1,290 @@
+"""What all rules together allow at given rows, and predictions that stay within it.
+
+Regression: a union of intervals of y for every row, the intersection of what each rule that applies there
+allows (a value within its margin is an interval too). Classification: the classes all rules allow, and the
+bounds on probabilities. Probabilistic rules forbid no single output, so they take no part.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.optimize import linprog
+
+from ocbnn import violation
+from ocbnn.errors import OCBNNError
+from ocbnn.posterior.mixtures import Intervals, everything
+from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.located import (
+    AllowedClasses,
+    AllowedIntervals,
+    AllowedValues,
+    Located,
+    LocatedFunctions,
+    ProbabilityIntervals,
+)
+from ocbnn.schema import Schema
+
+ROUNDS = 50
+"""Of clipping one probability bound after the other."""
+INSIDE = 1e-9
+"""How far inside its bounds a probability is put where they leave room, so that rounding breaks no rule."""
+
+
+class EnforcementError(OCBNNError, ValueError):
+    """Rules that cannot be enforced as asked: nothing survives, or nothing is allowed at a row."""
+
+
+def applying(
+    rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"]
+) -> Iterator[tuple[Constraint, np.ndarray, Located]]:
+    """Every deterministic rule that applies at some of the rows, with those rows and what it asks there."""
+    for rule in rules:
+        if rule.output.is_probabilistic:
+            continue
+        rows = np.flatnonzero(rule.region.contains(coded, schema))
+        if rows.size:
+            yield rule, rows, rule.locate(coded[rows], schema)
+
+
+def broken(
+    rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"], values: np.ndarray
+) -> Bool[np.ndarray, "... n"]:
+    """Whether any rule that applies is broken; values are raw y `(…, n)`, or probabilities `(…, n, C)`."""
+    shape = values.shape[:-1] if _classes(schema) else values.shape
+    result = np.zeros(shape, dtype=bool)
+    for rule, rows, located in applying(rules, schema, coded):
+        picked = values[..., rows, :] if _classes(schema) else values[..., rows]
+        with np.errstate(all="ignore"):
+            # Written so that NaN counts as broken.
+            result[..., rows] |= ~(np.asarray(violation.margin(rule.output, located, picked)) <= 0)
+    return result
+
+
+def allowed_intervals(
+    rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"]
+) -> Intervals:
+    """The outputs that all rules allow at each row, in raw units; an error where there are none."""
+    allowed = everything(len(coded))
+    for rule, rows, located in applying(rules, schema, coded):
+        here = _as_intervals(located, rule, schema)
+        lower, upper = (np.tile(ends, (1, here.lower.shape[1])) for ends in everything(len(coded)))
+        lower[:, 1:], upper[:, 1:] = np.inf, -np.inf
+        lower[rows], upper[rows] = here
+        allowed = _intersection(allowed, Intervals(lower, upper))
+    empty = np.flatnonzero(~(allowed.lower <= allowed.upper).any(axis=1))
+    if empty.size:
+        raise nothing_allowed(rules, schema, coded, int(empty[0]), "have no common allowed output")
+    return allowed
+
+
+def allowed_classes(
+    rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"]
+) -> Bool[np.ndarray, "n C"]:
+    """The classes that all class rules allow at each row; an error where there are none."""
+    allowed = np.ones((len(coded), _classes(schema)), dtype=bool)
+    for rule, rows, located in applying(rules, schema, coded):
+        if isinstance(located, LocatedFunctions):
+            raise _only_by_rejection(rule, schema)
+        if isinstance(located, AllowedClasses):
+            allowed[rows] &= np.asarray(located.allowed)
+    empty = np.flatnonzero(~allowed.any(axis=1))
+    if empty.size:
+        raise nothing_allowed(rules, schema, coded, int(empty[0]), "have no common allowed class")
+    return allowed
+
+
+def obeying_probabilities(
+    rules: Sequence[Constraint],
+    schema: Schema,
+    coded: Float[np.ndarray, "n Q"],
+    probabilities: Float[np.ndarray, "n C"],
+    allowed: Bool[np.ndarray, "n C"],
+) -> Float[np.ndarray, "n C"]:
+    """Probabilities clipped to all bounds at once, and moved no further than rules ask.
+
+    Clipping one bound scales its classes, and the others, to the nearest allowed total: the distribution
+    nearest in relative entropy. Several bounds are clipped in turns; where turns do not end, the nearest
+    distribution in total variation is found by linear programming.
+    """
+    result = np.array(probabilities, dtype=float)
+    bounds = [
+        (rows, located)
+        for _, rows, located in applying(rules, schema, coded)
+        if isinstance(located, ProbabilityIntervals)
+    ]
+    for _ in range(ROUNDS if len(bounds) > 1 else 1):
+        before = result.copy()
+        for rows, located in bounds:
+            result[rows] = _clipped(result[rows], located)
+        if np.array_equal(before, result):
+            break
+    for row in np.flatnonzero(broken(rules, schema, coded, result)):
+        here = [(located, int(np.searchsorted(rows, row))) for rows, located in bounds if row in rows]
+        found = _nearest_distribution(result[row], allowed[row], here)
+        if found is None:
+            raise nothing_allowed(rules, schema, coded, int(row), "allow no common probabilities")
+        result[row] = found
+    still = np.flatnonzero(broken(rules, schema, coded, result))
+    if still.size:
+        raise nothing_allowed(rules, schema, coded, int(still[0]), "cannot be obeyed together")
+    return result
+
+
+def nothing_allowed(
+    rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"], row: int, what: str
+) -> EnforcementError:
+    """The error that names a row and the rules that apply there."""
+    here = coded[row : row + 1]
+    rules_here = [rule for rule, _, _ in applying(rules, schema, here)]
+    named = [f"{rule.name!r}" if rule.name else f"`{rule.text(schema)}`" for rule in rules_here]
+    where = ", ".join(f"{name} = {value}" for name, value in schema.decode(here).iloc[0].to_dict().items())
+    return EnforcementError(
+        f"In row {row} ({where}) the rules {', '.join(named)} {what}. "
+        "Correct the rules, or ask for a prediction elsewhere."
+    )
+
+
+def _only_by_rejection(rule: Constraint, schema: Schema) -> EnforcementError:
+    return EnforcementError(
+        f"The rule `{rule.text(schema)}` is given as functions, whose allowed outputs cannot be listed; "
+        "enforce it by rejecting draws, or write it in words."
+    )
+
+
+def _classes(schema: Schema) -> int:
+    return 0 if schema.target is None else len(schema.target.classes)
+
+
+def _as_intervals(located: Located, rule: Constraint, schema: Schema) -> Intervals:
+    match located:
+        case AllowedIntervals(lower, upper):
+            return Intervals(np.asarray(lower, dtype=float), np.asarray(upper, dtype=float))
+        case AllowedValues(values, weights, margin):
+            half = np.asarray(margin)[:, None]
+            # A value at the very end of the margin must still be within it after rounding.
+            half = np.maximum(half - 4 * np.finfo(float).eps * (np.abs(values) + half), 0.0)
+            used = np.asarray(weights) > 0
+            return _merged(
+                Intervals(np.where(used, values - half, np.inf), np.where(used, values + half, -np.inf))
+            )
+    raise _only_by_rejection(rule, schema)
+
+
+def _intersection(one: Intervals, other: Intervals) -> Intervals:
+    lower = np.maximum(one.lower[:, :, None], other.lower[:, None, :]).reshape(len(one.lower), -1)
+    upper = np.minimum(one.upper[:, :, None], other.upper[:, None, :]).reshape(len(one.lower), -1)
+    return _merged(Intervals(lower, upper))
+
+
+def _merged(intervals: Intervals) -> Intervals:
+    """Sorted and disjoint, in as few slots as the fullest row needs."""
+    empty = ~(intervals.lower <= intervals.upper)
+    lower = np.where(empty, np.inf, intervals.lower)
+    upper = np.where(empty, -np.inf, intervals.upper)
+    order = np.argsort(lower, axis=1, kind="stable")
+    lower, upper = (np.take_along_axis(ends, order, axis=1) for ends in (lower, upper))
+    for k in range(1, lower.shape[1]):
+        joined = (lower[:, k] <= upper[:, k - 1]) & (lower[:, k] <= upper[:, k])
+        lower[:, k] = np.where(joined, lower[:, k - 1], lower[:, k])
+        upper[:, k] = np.where(joined, np.maximum(upper[:, k], upper[:, k - 1]), upper[:, k])
+        lower[:, k - 1] = np.where(joined, np.inf, lower[:, k - 1])
+        upper[:, k - 1] = np.where(joined, -np.inf, upper[:, k - 1])
+    order = np.argsort(lower, axis=1, kind="stable")
+    lower, upper = (np.take_along_axis(ends, order, axis=1) for ends in (lower, upper))
+    slots = max(int((lower <= upper).sum(axis=1).max(initial=1)), 1)
+    return Intervals(lower[:, :slots], upper[:, :slots])
+
+
+def _clipped(probabilities: Float[np.ndarray, "m C"], located: ProbabilityIntervals) -> np.ndarray:
+    """Each row with the members' total moved to the nearest part of its bounds; obeying rows unchanged."""
+    margin = np.asarray(violation.margin(None, located, probabilities))
+    outside = np.flatnonzero(margin > 0)
+    result = probabilities.copy()
+    for row in outside:
+        members = np.asarray(located.members)[row]
+        total = float(probabilities[row, members].sum())
+        ends = [
+            _put_inside(total, float(low), float(high))
+            for low, high in zip(located.lower[row], located.upper[row], strict=True)
+            if low <= high
+        ]
+        if not ends or members.all() or not members.any():
+            continue  # for the caller to refuse
+        wanted = min(ends, key=lambda end: abs(end - total))
+        result[row, members] = _scaled(probabilities[row, members], wanted)
+        result[row, ~members] = _scaled(probabilities[row, ~members], 1.0 - wanted)
+    return result
+
+
+def _put_inside(total: float, low: float, high: float) -> float:
+    room = min(INSIDE, 0.25 * (high - low))
+    inner_low = low + room if low > 0 else low
+    inner_high = high - room if high < 1 else high
+    return float(np.clip(total, inner_low, inner_high))
+
+
+def _scaled(part: Float[np.ndarray, " k"], total: float) -> Float[np.ndarray, " k"]:
+    present = part.sum()
+    return part * (total / present) if present > 0 else np.full(len(part), total / len(part))
+
+
+def _nearest_distribution(
+    start: Float[np.ndarray, " C"],
+    allowed: Bool[np.ndarray, " C"],
+    bounds: list[tuple[ProbabilityIntervals, int]],
+) -> Float[np.ndarray, " C"] | None:
+    """The distribution nearest in total variation that obeys; None where there is none.
+
+    Obeying is a union of polytopes: one for each choice of an interval of every bound and of the allowed
+    class that is most probable. Each is a linear programme over (p, t) with t ≥ |p − start|.
+    """
+    classes = len(start)
+    slots = [
+        [
+            (np.asarray(located.members)[at], float(low), float(high))
+            for low, high in zip(located.lower[at], located.upper[at], strict=True)
+            if low <= high
+        ]
+        for located, at in bounds
+    ]
+    leaders = np.flatnonzero(allowed) if not allowed.all() else [-1]
+    best: tuple[float, np.ndarray] | None = None
+    for leader, *chosen in itertools.product(leaders, *slots):
+        for room in (INSIDE, 0.0):
+            found = _programme(start, allowed, int(leader), chosen, room, classes)
+            if found is not None:
+                best = found if best is None or found[0] < best[0] else best
+                break
+    return None if best is None else best[1]
+
+
+def _programme(
+    start: np.ndarray, allowed: np.ndarray, leader: int, chosen: list, room: float, classes: int
+) -> tuple[float, np.ndarray] | None:
+    rows, limits = [], []
+    for members, low, high in chosen:
+        inner = min(room, 0.25 * (high - low))
+        rows += [-members.astype(float), members.astype(float)]
+        limits += [-(low + inner if low > 0 else low), high - inner if high < 1 else high]
+    for other in np.flatnonzero(~allowed) if leader >= 0 else []:
+        difference = np.zeros(classes)
+        difference[other], difference[leader] = 1.0, -1.0
+        rows.append(difference)
+        limits.append(-room)
+    eye = np.eye(classes)
+    constraints = [np.concatenate([row, np.zeros(classes)]) for row in rows]
+    constraints += list(np.hstack([eye, -eye])) + list(np.hstack([-eye, -eye]))
+    limits += [*start, *-start]
+    cost = np.concatenate([np.zeros(classes), np.ones(classes)])
+    total = np.concatenate([np.ones(classes), np.zeros(classes)])[None]
+    answer = linprog(
+        cost, A_ub=np.array(constraints), b_ub=np.array(limits), A_eq=total, b_eq=[1.0], bounds=(0, None)
+    )
+    if not answer.success or answer.x is None:
+        return None
+    found = np.maximum(answer.x[:classes], 0.0)
+    return float(np.abs(found - start).sum()), found

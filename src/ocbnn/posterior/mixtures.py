@@ -1,0 +1,190 @@
+"""Mixtures of normals over draws, whole or restricted to a union of intervals: masses, moments, quantiles.
+
+For each of b rows the predictive of Y is the mixture (1/S) Σ_s N(μ_s, σ_s²). Restricted to A = ∪_k [l_k, u_k]
+it is (1/S) Σ_s N(μ_s, σ_s²) 1_A / Z with Z = (1/S) Σ_s Z_s: draw s has the weight Z_s. Unused slots of the
+intervals are (+inf, −inf). Everything here is NumPy, and no row's figures depend on another row.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtr, ndtri
+
+STEPS = 200
+PRECISION = 1e-12
+"""Of quantiles, as a share of the bracket they are looked for in."""
+FAR = 39.0
+"""Standard deviations beyond which a normal has no mass that float64 can hold."""
+
+
+class Mixture(NamedTuple):
+    """Normals of S draws at b rows, equally likely."""
+
+    mean: Float[np.ndarray, "S b"]
+    sd: Float[np.ndarray, " S"]
+
+
+class Intervals(NamedTuple):
+    """A union of intervals for every row."""
+
+    lower: Float[np.ndarray, "b K"]
+    upper: Float[np.ndarray, "b K"]
+
+
+class Moments(NamedTuple):
+    """Of a mixture restricted to each of its intervals: mass, mean, and second moment about `reference`."""
+
+    mass: Float[np.ndarray, "b K"]
+    mean: Float[np.ndarray, "b K"]
+    second: Float[np.ndarray, "b K"]
+    reference: Float[np.ndarray, " b"]
+
+    @property
+    def total_mass(self) -> Float[np.ndarray, " b"]:
+        """Of all intervals together."""
+        return self.mass.sum(axis=1)
+
+    @property
+    def total_mean(self) -> Float[np.ndarray, " b"]:
+        """Mean of the restricted mixture."""
+        return (self.mass * self.mean).sum(axis=1) / self.total_mass
+
+    @property
+    def total_sd(self) -> Float[np.ndarray, " b"]:
+        """Standard deviation of the restricted mixture."""
+        second = (self.mass * self.second).sum(axis=1) / self.total_mass
+        return np.sqrt(np.maximum(second - (self.total_mean - self.reference) ** 2, 0.0))
+
+
+def everything(rows: int) -> Intervals:
+    """No restriction at any of the rows."""
+    return Intervals(np.full((rows, 1), -np.inf), np.full((rows, 1), np.inf))
+
+
+def restricted_moments(mixture: Mixture, allowed: Intervals) -> Moments:
+    """Masses and moments of the mixture within each allowed interval; a mean lies in its interval."""
+    rows, slots = allowed.lower.shape
+    mass, mean, second = (np.zeros((rows, slots)) for _ in range(3))
+    sd = mixture.sd[:, None]
+    # Moments about a nearby point: about zero, a narrow set far away would lose all digits.
+    nearest = np.argmin(_distance(mixture.mean.mean(axis=0), allowed), axis=1)
+    every = np.arange(rows)
+    reference = np.clip(
+        mixture.mean.mean(axis=0), allowed.lower[every, nearest], allowed.upper[every, nearest]
+    )
+    about = mixture.mean - reference
+    for k in range(slots):
+        low, high = allowed.lower[:, k], allowed.upper[:, k]
+        used = low <= high
+        low, high = np.where(used, low, 0.0), np.where(used, high, 0.0)
+        a, b = (low - mixture.mean) / sd, (high - mixture.mean) / sd
+        part = np.where(used, _mass_between(a, b), 0.0)
+        density_a, density_b = _density(a), _density(b)
+        first = about * part + sd * np.where(used, density_a - density_b, 0.0)
+        ends = _times(low - reference + about, density_a) - _times(high - reference + about, density_b)
+        squared = (sd**2 + about**2) * part + sd * np.where(used, ends, 0.0)
+        mass[:, k] = part.mean(axis=0)
+        known = np.where(mass[:, k] > 0, mass[:, k], 1.0)
+        mean[:, k] = np.clip(reference + first.mean(axis=0) / known, low, high)
+        second[:, k] = squared.mean(axis=0) / known
+    return Moments(mass, mean, second, reference)
+
+
+def quantiles(
+    mixture: Mixture, levels: tuple[float, ...], allowed: Intervals | None = None
+) -> Float[np.ndarray, "b L"]:
+    """The smallest y whose probability of not being exceeded is the level; it lies in the allowed set.
+
+    Found by Newton's method inside a bracket that is halved where Newton would leave it.
+    """
+    rows = mixture.mean.shape[1]
+    found = [_quantile(mixture, level, allowed) for level in levels]
+    return np.stack(found, axis=1) if found else np.zeros((rows, 0))
+
+
+def _quantile(mixture: Mixture, level: float, allowed: Intervals | None) -> Float[np.ndarray, " b"]:
+    low, high = _bracket(mixture, level, allowed)
+    width = np.maximum(high - low, np.finfo(float).tiny)
+    total = None if allowed is None else _below(mixture, allowed, np.full(len(low), np.inf))[0]
+    value, active = 0.5 * (low + high), np.flatnonzero(high > low)
+    for _ in range(STEPS):
+        if not active.size:
+            break
+        some = Mixture(mixture.mean[:, active], mixture.sd)
+        within = None if allowed is None else Intervals(allowed.lower[active], allowed.upper[active])
+        probability, slope = _below(some, within, value[active])
+        if total is not None:
+            probability, slope = probability / total[active], slope / total[active]
+        enough = probability >= level
+        high[active] = np.where(enough, value[active], high[active])
+        low[active] = np.where(enough, low[active], value[active])
+        with np.errstate(all="ignore"):
+            newton = value[active] - (probability - level) / slope
+        inside = (newton > low[active]) & (newton < high[active])
+        following = np.where(inside, newton, 0.5 * (low[active] + high[active]))
+        near = PRECISION * width[active]
+        # Newton is believed only where it hardly moves: then the root is as near, whatever the bracket.
+        done = (high[active] - low[active] <= near) | (inside & (np.abs(following - value[active]) <= near))
+        value[active] = following
+        active = active[~done]
+    return value if allowed is None else nearest_allowed(value, allowed)
+
+
+def _bracket(
+    mixture: Mixture, level: float, allowed: Intervals | None
+) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"]]:
+    if allowed is None:
+        each = mixture.mean + mixture.sd[:, None] * ndtri(level)
+        return each.min(axis=0), each.max(axis=0)
+    low = np.maximum((mixture.mean - FAR * mixture.sd[:, None]).min(axis=0), allowed.lower.min(axis=1))
+    high = np.minimum((mixture.mean + FAR * mixture.sd[:, None]).max(axis=0), allowed.upper.max(axis=1))
+    return np.minimum(low, high), np.maximum(low, high)
+
+
+def _below(
+    mixture: Mixture, allowed: Intervals | None, value: Float[np.ndarray, " b"]
+) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"]]:
+    """The mass of the allowed set up to `value`, and its derivative."""
+    sd = mixture.sd[:, None]
+    z = (value - mixture.mean) / sd
+    slope = (_density(z) / sd).mean(axis=0)
+    if allowed is None:
+        return ndtr(z).mean(axis=0), slope
+    total, inside = np.zeros(len(value)), np.zeros(len(value), dtype=bool)
+    for low, high in zip(allowed.lower.T, allowed.upper.T, strict=True):
+        started = (low <= high) & (value > low)
+        low, high = np.where(started, low, 0.0), np.where(started, np.minimum(high, value), 0.0)
+        total += _mass_between((low - mixture.mean) / sd, (high - mixture.mean) / sd).mean(axis=0)
+        inside |= started & (value <= high)
+    return total, np.where(inside, slope, 0.0)
+
+
+def nearest_allowed(value: Float[np.ndarray, " b"], allowed: Intervals) -> Float[np.ndarray, " b"]:
+    """The allowed value nearest to each."""
+    slot = np.argmin(_distance(value, allowed), axis=1)
+    every = np.arange(len(value))
+    return np.clip(value, allowed.lower[every, slot], allowed.upper[every, slot])
+
+
+def _distance(value: Float[np.ndarray, " b"], allowed: Intervals) -> Float[np.ndarray, "b K"]:
+    outside = np.maximum(allowed.lower - value[:, None], value[:, None] - allowed.upper)
+    return np.maximum(outside, 0.0)
+
+
+def _mass_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """P(a < z < b) of a standard normal, to full precision in both tails."""
+    right = a > 0
+    upper, lower = np.where(right, -a, b), np.where(right, -b, a)
+    return np.maximum(ndtr(upper) - ndtr(lower), 0.0)
+
+
+def _density(z: np.ndarray) -> np.ndarray:
+    return np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+
+
+def _times(end: np.ndarray, density: np.ndarray) -> np.ndarray:
+    """Their product, 0 at infinite ends, where the density is 0."""
+    return np.where(np.isfinite(end), np.where(np.isfinite(end), end, 0.0) * density, 0.0)
