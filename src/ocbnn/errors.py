@@ -19,6 +19,18 @@ class ModelError(OCBNNError, ValueError):
     """A network, likelihood or prior that cannot be built as asked."""
 
 
+class FileError(OCBNNError, ValueError):
+    """A saved model that cannot be written, or is damaged, too new, or not what it says."""
+
+
+class UnmetRuleError(OCBNNError, RuntimeError):
+    """A fitted model that does not keep a rule within its tolerance, where that was asked for."""
+
+
+class OCBNNWarning(UserWarning):
+    """Something the user should know, and can go on without heeding: an unmet rule, doubtful units."""
+
+
 class RuleError(OCBNNError, ValueError):
     """A rule that cannot be understood, shown with a caret under the place.
 

@@ -1,0 +1,393 @@
+"""Saved models: what comes back is what was saved, a crash leaves the old one, and nothing in a file is believed."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ocbnn.errors import FileError, OCBNNError
+from ocbnn.likelihoods import Balanced, Bernoulli
+from ocbnn.model import Model
+from ocbnn.networks import FunctionNetwork
+from ocbnn.posterior import Posterior, files, folders, function_draws
+from ocbnn.posterior.files import load, save
+from ocbnn.rules.constraint import Constraint
+
+RULES = (
+    "if age > 70 and ward = ICU then action = 1",
+    "if lactate > 4 then P(action = 1) >= 0.9",
+)
+
+
+def patients(rows: int = 30) -> pd.DataFrame:
+    generator = np.random.default_rng(1)
+    return pd.DataFrame(
+        {
+            "age": generator.integers(20, 95, rows),
+            "lactate": np.round(generator.lognormal(0.6, 0.5, rows), 2),
+            "ward": generator.choice(["ICU", "surgery"], rows),
+            "action": generator.integers(0, 2, rows),
+        }
+    )
+
+
+def drawn(model: Model, seed: int = 0, dtype: type = np.float64) -> Posterior:
+    """A posterior of arbitrary draws: files do not ask where draws come from."""
+    draws = np.random.default_rng(seed).normal(size=(2, 5, model.size)).astype(dtype)
+    kept = np.ones((2, 5), dtype=bool)
+    kept[1, 2] = False
+    provenance = {"engine": "hmc", "status": "made up", "seconds": {"total": 1.5}, "chains": True}
+    return Posterior(draws, model, provenance, kept=kept, log_density=draws[..., 0].astype(float))
+
+
+@pytest.fixture(scope="module")
+def posterior() -> Posterior:
+    table = patients()
+    model = Model.build(
+        frame=table, target="action", rules=RULES, hidden=(4,), points=12, scale_by_fan_in=True
+    )
+    return drawn(model)
+
+
+@pytest.fixture
+def saved(posterior, tmp_path) -> Path:
+    save(tmp_path / "model", posterior)
+    return tmp_path / "model"
+
+
+def rewrite(folder: Path, change) -> None:
+    """Change model.json as an attacker would: with the right checksum."""
+    file = folder / "model.json"
+    content = json.loads(file.read_text())["content"]
+    change(content)
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    file.write_text(json.dumps({"checksum": folders.checksum(canonical), "content": content}))
+
+
+def forge(folder: Path, name: str, content: bytes) -> None:
+    """Replace another file, with its checksum in model.json."""
+    (folder / name).write_bytes(content)
+
+    def change(stored):
+        stored["files"][name] = {"bytes": len(content), "sha256": folders.checksum(content)}
+
+    rewrite(folder, change)
+
+
+# What comes back -------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_holds_four_plain_files(saved):
+    assert sorted(f.name for f in saved.iterdir()) == [
+        "diagnostics.json",
+        "draws.safetensors",
+        "model.json",
+        "rules.yaml",
+    ]
+    assert "if age > 70 and ward = ICU then action = 1" in (saved / "rules.yaml").read_text()
+    assert json.loads((saved / "diagnostics.json").read_text())["status"] == "made up"
+
+
+def test_what_comes_back_is_what_was_saved(posterior, saved):
+    again = load(saved).posterior
+    assert np.array_equal(again.draws, posterior.draws)
+    assert again.draws.dtype == posterior.draws.dtype
+    assert np.array_equal(again.kept, posterior.kept)
+    assert np.array_equal(again.log_density, posterior.log_density)
+    assert again.schema == posterior.schema
+    assert again.model.network == posterior.model.network
+    assert again.model.likelihood == posterior.model.likelihood
+    assert again.provenance == posterior.provenance
+    assert [rule.rule for rule in again.rules] == [rule.rule for rule in posterior.rules]
+    assert [rule.term for rule in again.rules] == [rule.term for rule in posterior.rules]
+    table = patients().drop(columns="action")
+    assert np.array_equal(function_draws(again, table), function_draws(posterior, table))
+
+
+def test_the_prior_comes_back_as_the_same_density(posterior, saved):
+    again = load(saved).posterior
+    w = posterior.draws[0, 0]
+    assert float(again.model.log_prior(w)) == float(posterior.model.log_prior(w))
+
+
+def test_regression_float32_and_learnt_noise_come_back(tmp_path):
+    table = pd.DataFrame({"x": np.linspace(0, 1, 9), "y": np.linspace(2, 5, 9) ** 2})
+    posterior = drawn(Model.build(frame=table, target="y", hidden=(3,), weight_scale=0.7), dtype=np.float32)
+    save(tmp_path / "model", posterior)
+    again = load(tmp_path / "model").posterior
+    assert again.draws.dtype == np.float32
+    assert again.model.likelihood == posterior.model.likelihood
+    assert again.rules == ()
+    assert np.array_equal(again.noise, posterior.noise)
+    assert np.array_equal(function_draws(again, table), function_draws(posterior, table))
+
+
+def test_class_weights_and_the_estimators_part_come_back(posterior, tmp_path):
+    weighted = replace(posterior.model, likelihood=Balanced(Bernoulli(), (0.0, 1.25)))
+    save(tmp_path / "model", replace(posterior, model=weighted), estimator={"class": "x", "hidden": [4]})
+    again = load(tmp_path / "model")
+    assert again.posterior.model.likelihood == weighted.likelihood
+    assert again.estimator == {"class": "x", "hidden": [4]}
+
+
+def test_rows_of_the_table_are_not_saved(posterior, saved):
+    again = load(saved).posterior
+    assert again.model.data is None
+    assert np.array_equal(again.rules[0].data, posterior.rules[0].points.coded)
+
+
+def test_another_process_predicts_the_same(posterior, saved, tmp_path):
+    table = patients().drop(columns="action")
+    table.to_csv(tmp_path / "table.csv", index=False)
+    code = (
+        "import sys, numpy, pandas; from ocbnn.posterior.files import load; from ocbnn.posterior import function_draws\n"
+        "folder, table, out = sys.argv[1:]\n"
+        "numpy.save(out, function_draws(load(folder).posterior, pandas.read_csv(table)))"
+    )
+    arguments = [str(saved), str(tmp_path / "table.csv"), str(tmp_path / "out.npy")]
+    subprocess.run([sys.executable, "-c", code, *arguments], check=True)
+    assert np.array_equal(np.load(tmp_path / "out.npy"), function_draws(posterior, table))
+
+
+# What cannot be saved ---------------------------------------------------------------------------------------------
+
+
+def test_rules_from_python_functions_cannot_be_saved(posterior, tmp_path):
+    region = posterior.rules[0].rule.region
+    rule = Constraint.from_functions(region, lambda x, p: 0.5 - p[..., 1])
+    model = Model.build(frame=patients(), target="action", rules=[rule], hidden=(4,), points=3)
+    with pytest.raises(OCBNNError, match="Python functions, which cannot be written to a file"):
+        save(tmp_path / "model", drawn(model))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_network_of_ones_own_cannot_be_saved(tmp_path):
+    network = FunctionNetwork.wrap(lambda p, x: x @ p, np.ones((1, 1)))
+    table = pd.DataFrame({"x": [0.5, 1.5, 2.5], "y": [1.0, 2.5, 3.0]})
+    model = Model.build(frame=table, target="y", network=network)
+    with pytest.raises(FileError, match="must not run code"):
+        save(tmp_path / "model", drawn(model))
+
+
+def test_a_folder_with_other_things_in_it_is_not_replaced(posterior, tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(FileError, match="would be lost"):
+        save(tmp_path, posterior)
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_file_is_not_replaced_by_a_folder(posterior, tmp_path):
+    (tmp_path / "model").write_text("something")
+    with pytest.raises(FileError, match="is a file"):
+        save(tmp_path / "model", posterior)
+
+
+# Crashes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("crash_at", range(1, 9))
+def test_a_crash_at_any_moment_leaves_a_whole_model(posterior, saved, monkeypatch, crash_at):
+    """The process dies at the n-th call that touches the disk: what is there afterwards is old or new."""
+    other = replace(posterior, draws=posterior.draws + 1.0)
+    calls = {"left": crash_at}
+
+    class Crash(BaseException):
+        pass
+
+    def dying(function):
+        def call(*arguments, **options):
+            calls["left"] -= 1
+            if calls["left"] == 0:
+                raise Crash
+            if calls["left"] < 0:
+                raise SystemExit  # a dead process cleans nothing up
+            return function(*arguments, **options)
+
+        return call
+
+    for name in ("rename", "fsync"):
+        monkeypatch.setattr(os, name, dying(getattr(os, name)))
+    monkeypatch.setattr(shutil, "rmtree", lambda *a, **k: None)
+    try:
+        save(saved, other)
+    except (Crash, SystemExit):
+        pass
+    monkeypatch.undo()
+    draws = load(saved).posterior.draws
+    assert np.array_equal(draws, posterior.draws) or np.array_equal(draws, other.draws)
+    save(saved, other)
+    assert np.array_equal(load(saved).posterior.draws, other.draws)
+    assert not (saved.parent / ".model.old").exists()
+
+
+def test_saving_again_replaces_the_model_and_leaves_nothing_beside_it(posterior, saved):
+    save(saved, replace(posterior, draws=posterior.draws * 2.0))
+    assert np.array_equal(load(saved).posterior.draws, posterior.draws * 2.0)
+    assert [f.name for f in saved.parent.iterdir()] == ["model"]
+
+
+# Damage -----------------------------------------------------------------------------------------------------------
+
+
+def test_200_random_corruptions_are_errors_or_change_nothing(posterior, saved, tmp_path):
+    generator = np.random.default_rng(0)
+    names = sorted(f.name for f in saved.iterdir())
+    whole = {name: (saved / name).read_bytes() for name in names}
+    refused = 0
+    for _ in range(200):
+        name = names[generator.integers(len(names))]
+        content = bytearray(whole[name])
+        match generator.integers(4):
+            case 0:
+                content[generator.integers(len(content))] ^= 1 << int(generator.integers(8))
+            case 1:
+                content = content[: generator.integers(len(content))]
+            case 2:
+                place = int(generator.integers(len(content)))
+                content[place:place] = generator.bytes(int(generator.integers(1, 50)))
+            case 3:
+                place, length = int(generator.integers(len(content))), int(generator.integers(1, 200))
+                content[place : place + length] = generator.bytes(len(content[place : place + length]))
+        (saved / name).write_bytes(bytes(content))
+        try:
+            again = load(saved).posterior
+        except OCBNNError as error:
+            refused += 1
+            assert len(str(error)) > 20
+        else:
+            assert np.array_equal(again.flat, posterior.flat)
+            assert again.schema == posterior.schema
+            assert again.model.network == posterior.model.network
+        (saved / name).write_bytes(whole[name])
+    assert refused > 180
+
+
+def test_a_newer_format_says_so(saved):
+    rewrite(saved, lambda content: content.update(version=2, written_by="ocbnn 9.0", surprise=[]))
+    with pytest.raises(FileError, match=r"version 2, written by ocbnn 9.0; .* Update ocbnn"):
+        load(saved)
+
+
+@pytest.mark.parametrize("name", ["model.json", "rules.yaml", "draws.safetensors", "diagnostics.json"])
+def test_a_missing_file_is_named(saved, name):
+    (saved / name).unlink()
+    with pytest.raises(FileError, match=f"{name} is missing"):
+        load(saved)
+
+
+def test_no_folder_is_an_error(tmp_path):
+    with pytest.raises(FileError, match="does not exist"):
+        load(tmp_path / "nothing")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(FileError, match="is no folder"):
+        load(tmp_path / "file")
+
+
+# Hostility: everything below has the right checksums -----------------------------------------------------------------
+
+
+def a_terabyte_of_draws(content):
+    content["arrays"].pop("kept")
+    content["arrays"].pop("log_density")
+    content["arrays"]["draws"]["shape"] = [2, 2**36, content["arrays"]["draws"]["shape"][2]]
+
+
+def a_giant_network(content):
+    content["network"]["hidden"] = [1_000_000] * 100
+
+
+def an_infinite_scale(content):
+    content["prior_scale"] = "each"
+    content["arrays"].pop("prior_scale")
+
+
+HOSTILE = {
+    "draws larger than their file": (a_terabyte_of_draws, "its arrays take"),
+    "a network that the draws are not of": (a_giant_network, "not of the .* weights"),
+    "an unknown activation": (lambda c: c["network"].update(activation="__import__"), "no activation"),
+    "a term that is no term": (lambda c: c["rules"][0].update(term="os.system"), "does not know"),
+    "settings a term has not": (lambda c: c["rules"][0]["settings"].update(command="x"), "damaged"),
+    "a field nobody knows": (lambda c: c.update(pickle="gASV"), "Extra inputs"),
+    "text for a number": (lambda c: c["likelihood"].update(classes="2"), "valid integer"),
+    "a file outside of the folder": (lambda c: c["files"].pop("rules.yaml"), "does not know rules.yaml"),
+    "one rule too few": (lambda c: c["rules"].pop(), "fits nothing|1"),
+    "an array that is missing": (an_infinite_scale, "prior_scale"),
+    "a schema without columns": (lambda c: c["schema"].update(columns=[]), "at least one input column"),
+    "another table": (lambda c: c["schema"]["columns"].pop(), "inputs, but the table gives"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_description_is_refused_before_anything_is_allocated(saved, case):
+    change, message = HOSTILE[case]
+    rewrite(saved, change)
+    with pytest.raises(FileError, match=message):
+        load(saved)
+
+
+def test_a_sparse_file_of_a_terabyte_is_not_read(saved):
+    with open(saved / "draws.safetensors", "r+b") as stream:
+        stream.truncate(2**40)
+    with pytest.raises(FileError, match="more than"):
+        load(saved)
+
+
+def test_a_limit_on_draws_holds(saved):
+    with pytest.raises(FileError, match="raise the limit"):
+        load(saved, largest=100)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff" * 64, (2**62).to_bytes(8, "little") + b"{}", b"\x80\x04K\x01."]
+)
+def test_draws_that_are_no_draws_are_refused(saved, content):
+    forge(saved, "draws.safetensors", content)
+    with pytest.raises(FileError):
+        load(saved)
+
+
+def test_draws_that_are_not_finite_are_refused(posterior, tmp_path):
+    broken = posterior.draws.copy()
+    broken[0, 0, 0] = np.nan
+    save(tmp_path / "model", replace(posterior, draws=broken))
+    with pytest.raises(FileError, match="not finite"):
+        load(tmp_path / "model")
+
+
+def test_yaml_that_would_run_code_does_not(saved, tmp_path):
+    forge(saved, "rules.yaml", f"- !!python/object/apply:os.mkdir ['{tmp_path}/ran']\n".encode())
+    with pytest.raises(FileError):
+        load(saved)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 50_000, "NaN", "[]", '{"content": 1}', "1" * 5000])
+def test_json_that_is_no_model_is_refused(saved, text):
+    (saved / "model.json").write_text(text)
+    with pytest.raises(FileError):
+        load(saved)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_pipes_and_links_are_not_followed(saved, tmp_path):
+    (saved / "draws.safetensors").unlink()
+    os.mkfifo(saved / "draws.safetensors")
+    with pytest.raises(FileError, match="not a plain file"):
+        load(saved)
+    (saved / "draws.safetensors").unlink()
+    (saved / "draws.safetensors").symlink_to("/dev/zero")
+    with pytest.raises(FileError, match="cannot be read"):
+        load(saved)
+
+
+def test_the_module_knows_no_pickle():
+    sources = [Path(files.__file__), Path(folders.__file__), Path(files.__file__).with_name("stored.py")]
+    for source in sources:
+        assert "import pickle" not in source.read_text()
