@@ -136,3 +136,8 @@ def test_whole_number_tables_agree_with_enumeration():
         seen.append(expected)
         assert found is expected, texts
     assert 7 < sum(seen) < len(seen) - 7
+
+
+def test_rules_that_allow_nothing_where_nothing_was_found_imply_nothing():
+    assert redundant("if sin(x) > 2 then y > 2 and y < 1", "if sin(x) > 2 and z > 0 then y > 0") == []
+    assert redundant("if sin(x) > 2 then y > 0", "if sin(x) > 2 and z > 0 then y > 2 and y < 1") == []

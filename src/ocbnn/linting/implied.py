@@ -137,6 +137,8 @@ def _may_imply(strong: Demand, weak: Demand) -> bool:
     """A quick look that spares most linear programs: the same quantity, constant ends in the right order."""
     if strong.winners is not None or weak.winners is not None:
         return strong.winners is not None and weak.winners is not None and strong.winners <= weak.winners
+    if not strong.clauses or not weak.clauses:
+        return False
     ranges = [part for clause in (*strong.clauses, *weak.clauses) for part in clause]
     single = all(len(clause) == 1 for clause in (*strong.clauses, *weak.clauses))
     if not single or len({part.members for part in ranges}) != 1:
