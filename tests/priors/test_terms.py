@@ -62,7 +62,20 @@ def test_distance_is_the_smoothed_distance_to_the_allowed_intervals(case_name):
         return -7.0 * (np.sqrt(1 + (distance / 0.3) ** 2) - 1)
 
     expected = by_point(case_name, value, formula)
-    np.testing.assert_allclose(score(Distance(0.3), case_name, value, 7.0), expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        score(Distance(0.3, lead=0.0), case_name, value, 7.0), expected, rtol=1e-10, atol=1e-12
+    )
+
+
+def test_distance_begins_its_lead_before_the_boundary():
+    shift = 1.5 * 0.3 / np.sqrt(7.0)
+    y = np.array([2.0 - shift - 0.01, 2.0 - shift + 0.01, 2.0, 2.4])
+    located = AllowedIntervals(np.full((4, 1), -np.inf), np.full((4, 1), 2.0))
+    with jax.enable_x64(True):
+        actual = Distance(0.3).log_density(None, located, jax.numpy.asarray(y), 7.0)
+    inside = np.maximum(y - 2.0 + shift, 0.0) / 0.3
+    np.testing.assert_allclose(actual, -7.0 * (np.sqrt(1 + inside**2) - 1), rtol=1e-10, atol=1e-12)
+    assert actual[0] == 0.0 > actual[1]
 
 
 def test_distance_of_a_probability_is_on_the_total_of_the_classes_named():
@@ -73,7 +86,7 @@ def test_distance_of_a_probability_is_on_the_total_of_the_classes_named():
         return -7.0 * (np.sqrt(1 + (excess / 0.3) ** 2) - 1)
 
     expected = by_point("probability bound of two", value, formula)
-    actual = score(Distance(0.3), "probability bound of two", value, 7.0)
+    actual = score(Distance(0.3, lead=0.0), "probability bound of two", value, 7.0)
     np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-12)
 
 

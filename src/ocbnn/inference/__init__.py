@@ -1,7 +1,7 @@
 """From a model to draws: engines, one loop, and an honest verdict.
 
-    from ocbnn.inference import ess, infer
-    result = infer(model, until=ess(2000), seed=0)
+from ocbnn.inference import ess, infer
+result = infer(model, until=ess(2000), seed=0)
 """
 
 from ocbnn.inference.base import Context, Density, Engine, InferenceError, Info

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ocbnn.inference.optimiser import Ascent
 from ocbnn.inference.base import Context, Density, InferenceError, Info
+from ocbnn.inference.optimiser import Ascent
 from ocbnn.likelihoods import HALF_LOG_2PI
 from ocbnn.priors.base import Prior
 from ocbnn.priors.conditional import ConditionalPrior

@@ -57,7 +57,7 @@ class Criteria:
 
     largest_rhat: float = 1.01
     least_ess: float = 400.0
-    most_divergences: float = 0.01
+    most_divergences: float = 0.02
     least_acceptance: float = 0.05
     least_spread: float = 0.01
 

@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ocbnn.inference.optimiser import Ascent, slopes
 from ocbnn.inference.base import Context, Density, InferenceError, Info
+from ocbnn.inference.optimiser import Ascent, slopes
 from ocbnn.likelihoods import Gaussian
 from ocbnn.priors.conditional import ConditionalPrior
 from ocbnn.priors.isotropic import IsotropicGaussian

@@ -96,14 +96,18 @@ class Feed:
         kept = np.asarray(rule.points.coded)[rule.drawn :]
         tail = np.broadcast_to(kept, (steps, *kept.shape))
         coded = np.concatenate([fresh.reshape(steps, rule.drawn, -1), tail], axis=1)
-        flat = rule.at(coded.reshape(-1, coded.shape[-1]), weights=np.ones(coded.shape[0] * coded.shape[1]))
-        stacked = jax.tree.map(
-            lambda leaf: _cast(np.asarray(leaf).reshape(steps, -1, *np.shape(leaf)[1:]), self.dtype),
-            flat._replace(weights=np.zeros(len(flat.coded)), strength=np.zeros(len(flat.coded))),
-        )
-        return stacked._replace(
-            weights=np.broadcast_to(np.asarray(rule.points.weights, self.dtype), (steps, coded.shape[1])),
-            strength=np.full(steps, rule.points.strength, self.dtype),
+        flat = rule.at(coded.reshape(-1, coded.shape[-1]))
+
+        def stacked(leaf: Any) -> np.ndarray:
+            array = np.asarray(leaf)
+            return _cast(array.reshape(steps, -1, *array.shape[1:]), self.dtype)
+
+        return RulePoints(
+            stacked(flat.coded),
+            stacked(flat.inputs),
+            jax.tree.map(stacked, flat.located),
+            np.broadcast_to(np.asarray(rule.points.weights, self.dtype), (steps, coded.shape[1])),
+            np.full(steps, rule.points.strength, self.dtype),  # type: ignore[arg-type]
         )
 
 

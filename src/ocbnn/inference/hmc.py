@@ -54,7 +54,7 @@ class Hmc:
 
     trajectory: float = 2.0
     jitter: bool = True
-    target_acceptance: float = 0.75
+    target_acceptance: float = 0.8
     warmup: int = 400
     step_size: float = 1e-3
     adapt: bool = True
@@ -77,9 +77,7 @@ class Hmc:
         tuning = self.schedule.init(positions.shape[1], self.step_size, positions.dtype)
         return HmcState(positions, log_density, gradient, tuning)
 
-    def step(
-        self, density: Density, key: Array, state: HmcState, context: Context
-    ) -> tuple[HmcState, Info]:
+    def step(self, density: Density, key: Array, state: HmcState, context: Context) -> tuple[HmcState, Info]:
         time_key, momentum_key, accept_key = jax.random.split(key, 3)
         step_size, inverse_mass = state.tuning.step_size, state.tuning.inverse_mass
         fraction = jax.random.uniform(time_key) if self.jitter else jnp.ones(())

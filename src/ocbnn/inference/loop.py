@@ -8,7 +8,7 @@ number alone, so draws depend neither on the length of chunks nor on interruptio
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
@@ -81,9 +81,13 @@ class Loop:
         thin: int = 1,
         batch: int | None = None,
         folder: RunFolder | None = None,
+        tunings: list[Any] | None = None,
     ) -> Loop:
-        """The loop at the prepared positions; refused where the log-density is not finite there."""
-        density, key = Density(prepared.model), jax.random.key(seed)
+        """The loop at the prepared positions; refused where the log-density is not finite there.
+
+        With `tunings`, what an earlier loop of the same engine has adapted is taken over.
+        """
+        density, key = prepared.density, jax.random.key(seed)
         source: Context | Feed = prepared.context
         if engine.stochastic:
             source = Feed(prepared.model, seed, batch)
@@ -95,6 +99,8 @@ class Loop:
             own = jax.random.fold_in(key, INIT_KEYS + number)
             states.append(begin(own, jnp.asarray(prepared.positions[taken : taken + size]), first))
             taken += size
+        if tunings is not None:
+            states = [state._replace(tuning=tuning) for state, tuning in zip(states, tunings, strict=True)]
         return cls(
             engine, density, source, states, key, kind, cores, thin, folder=folder, compiled=prepared.compiled
         )
@@ -145,9 +151,9 @@ class Loop:
             self.compile_seconds += time.perf_counter() - began
         return self.compiled[members]
 
-    def _side_by_side(self, jobs: list[Callable[[], Any]]) -> list[Any]:
+    def _side_by_side(self, jobs: Sequence[Callable[[], Any]]) -> list[Any]:
         if len(jobs) == 1 or self.cores == 1:
-            return [jax.block_until_ready(job()) for job in jobs]
+            return [self._in_thread(job) for job in jobs]
         with ThreadPoolExecutor(self.cores) as pool:
             futures = [pool.submit(self._in_thread, job) for job in jobs]
             try:
@@ -159,7 +165,9 @@ class Loop:
 
     def _in_thread(self, job: Callable[[], Any]) -> Any:
         with precision(self.kind):  # threads do not inherit it
-            return jax.block_until_ready(job())
+            outcome = job()
+            jax.tree.map(lambda leaf: leaf.block_until_ready(), outcome)
+            return outcome
 
 
 def run_chunk(
@@ -220,5 +228,10 @@ def _stored(chunk: Chunk) -> Arrays:
 
 
 def _restored(arrays: Arrays) -> Chunk:
-    fields = {name: arrays.get(name) for name in Chunk._fields}
-    return Chunk(**{**fields, "work": int(arrays["work"])})
+    return Chunk(
+        arrays.get("positions"),
+        arrays["log_density"],
+        arrays["acceptance"],
+        arrays["diverged"],
+        int(arrays["work"]),
+    )

@@ -15,8 +15,8 @@ from jaxtyping import Float
 from scipy.stats import norm
 
 from ocbnn import regions, violation
-from ocbnn.inference.outputs import model_outputs
 from ocbnn.inference.diagnostics import worst_ess
+from ocbnn.inference.outputs import model_outputs
 from ocbnn.likelihoods import Gaussian
 from ocbnn.model import Model
 from ocbnn.priors.conditional import RuleTerm, rule_seed
@@ -57,7 +57,12 @@ def measure(
 ) -> Measured:
     """The rule's violation under these draws, on fresh points of its region."""
     coded = regions.sample(
-        rule_seed(seed, rule.rule, rule.schema) + 1, rule.rule.region, rule.schema, rule.data, points, rule.sampler
+        rule_seed(seed, rule.rule, rule.schema) + 1,
+        rule.rule.region,
+        rule.schema,
+        rule.data,
+        points,
+        rule.sampler,
     )
     target = rule.schema.target
     assert target is not None

@@ -62,17 +62,17 @@ def prepare(
     stored = None if store is None else store.load("prepared")
     if stored is not None:
         return Prepared.restored(model, stored)
+    density = Density(model)
     positions = starting_positions(model, members, seed, engine)
-    context = _context(model, engine, seed, batch)
-    check_finite(Density(model), positions, context)
+    check_finite(density, positions, _context(model, engine, seed, batch))
     seconds: dict[str, float] = {}
     if settings.warm is not None:
         report(Tick("warm start", 0, 0, 0.0))
-        model, positions = _warmed(settings.warm, model, engine, positions, seed, batch)
+        model, positions = _warmed(settings.warm, density, model, engine, positions, seed, batch)
         seconds["warm start"] = time.perf_counter() - began
     nodes = choose_nodes(model, positions) if settings.nodes and not engine.stochastic else None
     prepared = Prepared(
-        model, positions, fixed_context(model, nodes), Strengths.given(model), seconds=seconds
+        density, model, positions, fixed_context(model, nodes), Strengths.given(model), seconds=seconds
     )
     if settings.strength is not None:
         prepared = settings.strength.find(
@@ -108,23 +108,28 @@ def _context(model: Model, engine: Engine, seed: int, batch: int | None) -> Cont
 
 
 def _warmed(
-    warm: WarmStart, model: Model, engine: Engine, positions: np.ndarray, seed: int, batch: int | None
+    warm: WarmStart,
+    density: Density,
+    model: Model,
+    engine: Engine,
+    positions: np.ndarray,
+    seed: int,
+    batch: int | None,
 ) -> tuple[Model, np.ndarray]:
     rows = None if batch is None else max(batch, warm.rows)
-    optimised = warm.optimise(Density(model), positions, _context(model, engine, seed, rows))
+    model = warm.reserved(model)
+    optimised = warm.optimise(density, positions, _context(model, engine, seed, rows))
     for search in range(warm.searches if rule_terms(model) else 0):
         extended = warm.add_found_points(seed + search, model, optimised)
         if extended is model:
             break
         model = extended
         context = _context(model, engine, seed, rows)
-        optimised = warm.optimise(Density(model), optimised, context, annealed=False)
+        optimised = warm.optimise(density, optimised, context, annealed=False)
     return model, optimised
 
 
-def choose_nodes(
-    model: Model, positions: Float[np.ndarray, "members size"]
-) -> tuple[RulePoints, ...] | None:
+def choose_nodes(model: Model, positions: Float[np.ndarray, "members size"]) -> tuple[RulePoints, ...] | None:
     """For each rule the fewest nodes whose log-density follows that of all points around the start."""
     prior = model.prior
     if not isinstance(prior, ConditionalPrior) or not prior.rules:
@@ -135,7 +140,9 @@ def choose_nodes(
     for index, rule in enumerate(prior.rules):
         score = jax.jit(
             jax.vmap(
-                lambda w, p, rule=rule: rule.log_density(model.likelihood.function(model.network.apply(w, p.inputs)), p),
+                lambda w, p, rule=rule: rule.log_density(
+                    model.likelihood.function(model.network.apply(w, p.inputs)), p
+                ),
                 in_axes=(0, None),
             )
         )

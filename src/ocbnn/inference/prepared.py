@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn.inference.base import Context
+from ocbnn.inference.base import Context, Density
 from ocbnn.inference.feed import fixed_context, rule_terms, with_rules
 from ocbnn.inference.storage import Arrays
 from ocbnn.model import Model
@@ -37,6 +37,7 @@ class Prepared:
     """A frozen density and where to start.
 
     Attributes:
+        density: what every chunk is compiled for; points and strengths reach it through a context.
         model: with its final points and strengths.
         positions: of every member.
         context: rows, points and nodes, for engines that always see the same.
@@ -46,6 +47,7 @@ class Prepared:
         seconds: by phase.
     """
 
+    density: Density
     model: Model
     positions: Float[np.ndarray, "members size"]
     context: Context
@@ -90,10 +92,12 @@ class Prepared:
             strength = float(strengths.values[index])
             points = rule.at(arrays[f"points.{index}"], weights=arrays[f"weights.{index}"], strength=strength)
             rules.append(replace(rule, points=points))
-            few = rule.at(arrays[f"nodes.{index}"], weights=arrays[f"node_weights.{index}"], strength=strength)
+            few = rule.at(
+                arrays[f"nodes.{index}"], weights=arrays[f"node_weights.{index}"], strength=strength
+            )
             nodes.append(few)
         model = with_rules(model, rules)
-        return cls(model, arrays["positions"], fixed_context(model, tuple(nodes)), strengths)
+        return cls(Density(model), model, arrays["positions"], fixed_context(model, tuple(nodes)), strengths)
 
 
 def _strong(points: RulePoints, strength: float) -> RulePoints:

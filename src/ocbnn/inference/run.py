@@ -12,20 +12,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from ocbnn.inference.base import Context, Density, Engine, InferenceError, Precision, precision
+from ocbnn.inference.base import Engine, InferenceError, Precision, precision
 from ocbnn.inference.diagnostics import diagnose_run, probe_inputs, worst_ess
-from ocbnn.inference.outputs import model_outputs
-from ocbnn.inference.engines import ENGINES, choose, default_members
-from ocbnn.inference.feed import Feed, fixed_context, rule_terms
+from ocbnn.inference.engines import choose, default_members
+from ocbnn.inference.feed import Feed, rule_terms
 from ocbnn.inference.loop import CHUNK, Chunk, Loop
+from ocbnn.inference.outputs import model_outputs
 from ocbnn.inference.prepare import Settings, prepare
 from ocbnn.inference.prepared import Prepared
 from ocbnn.inference.progress import Tick, reporting

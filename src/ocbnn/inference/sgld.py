@@ -22,8 +22,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ocbnn.inference.optimiser import slopes
 from ocbnn.inference.base import Context, Density, InferenceError, Info
+from ocbnn.inference.optimiser import slopes
 
 
 class SgldState(NamedTuple):

@@ -1,8 +1,8 @@
 """Long runs are safe: draws go to disk as they come, each file whole or absent.
 
-    folder/run.json                 what the run is: engine, settings, seed, fingerprint of model and data
-    folder/prepared.safetensors     frozen points, strengths and starting positions
-    folder/chunk-000007.safetensors draws, infos and the state after them
+folder/run.json                 what the run is: engine, settings, seed, fingerprint of model and data
+folder/prepared.safetensors     frozen points, strengths and starting positions
+folder/chunk-000007.safetensors draws, infos and the state after them
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ class RunFolder:
 def flatten_state(states: list[Any]) -> Arrays:
     """The states of all groups as named arrays; keys of random numbers are not among them."""
     leaves = [jax.tree.leaves(state) for state in states]
-    return {f"state.{g}.{i}": np.asarray(leaf) for g, group in enumerate(leaves) for i, leaf in enumerate(group)}
+    return {
+        f"state.{g}.{i}": np.asarray(leaf) for g, group in enumerate(leaves) for i, leaf in enumerate(group)
+    }
 
 
 def restore_state(like: list[Any], arrays: Arrays) -> list[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -19,9 +20,11 @@ from ocbnn.inference.diagnostics import worst_ess
 from ocbnn.inference.feed import rule_terms
 from ocbnn.inference.loop import Loop
 from ocbnn.inference.measure import Measured, measure, unmet_reason
+from ocbnn.inference.outputs import model_outputs
 from ocbnn.inference.prepared import Prepared, Strengths
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.result import RuleOutcome
+from ocbnn.inference.tuning import SETTLING, settling
 
 MOST_PROBED = 16
 
@@ -66,10 +69,14 @@ class StrengthSearch:
         if not free.any():
             return prepared
         bracket = _Bracket(self, prepared.strengths.values, free)
+        tunings: list[Any] | None = None
         for number in range(self.rounds):
             report(Tick("strength", number, self.rounds, 0.0))
             prepared = prepared.with_strengths(bracket.now)
-            draws, prepared = self._pilot(prepared, engine, kind, seed + number, batch, cores)
+            loop = Loop.start(prepared, engine, kind, seed + number, cores, batch=batch, tunings=tunings)
+            draws, prepared = self._pilot(prepared, loop, first=number == 0)
+            if engine.collects == "along" and not engine.stochastic:
+                tunings = [settling(state.tuning, engine.warmup) for state in loop.states]
             measured = [measure(prepared.model, rule, draws, seed + number) for rule in rules]
             bracket.learn([m.shown_within(r.tolerance) for m, r in zip(measured, rules, strict=True)])
             if bracket.settled:
@@ -78,17 +85,17 @@ class StrengthSearch:
         return replace(prepared.with_strengths(bracket.now), strengths=strengths)
 
     def _pilot(
-        self, prepared: Prepared, engine: Engine, kind: Precision, seed: int, batch: int | None, cores: int
+        self, prepared: Prepared, loop: Loop, *, first: bool
     ) -> tuple[Float[np.ndarray, "chains draws size"], Prepared]:
         """Draws of a short run, and the same density with the run's end as its start."""
-        loop = Loop.start(prepared, engine, kind, seed, cores, batch=batch)
+        engine = loop.engine
         if engine.collects == "at-end":
             for _ in range(-(-self.steps // loop.length)):
                 chunk = loop.advance()
             draws = loop.final_draws(200)
             return draws, replace(prepared, work=prepared.work + chunk.work)
-        work = 0
-        for _ in range(-(-engine.warmup // loop.length)):
+        work, warmup = 0, engine.warmup if first else int(SETTLING * engine.warmup)
+        for _ in range(-(-warmup // loop.length)):
             work += loop.advance().work
         kept: list[np.ndarray] = []
         while True:
@@ -138,8 +145,6 @@ class _Bracket:
 
 def _effective(prepared: Prepared, draws: Float[np.ndarray, "chains draws size"]) -> float:
     """Effective draws of the functions at a few of the rules' own points."""
-    from ocbnn.inference.outputs import model_outputs
-
     inputs = np.concatenate([rule.points.inputs for rule in rule_terms(prepared.model)])
     chosen = inputs[np.linspace(0, len(inputs) - 1, min(MOST_PROBED, len(inputs))).astype(int)]
     chains, count, size = draws.shape

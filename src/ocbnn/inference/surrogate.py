@@ -30,6 +30,7 @@ def candidate_nodes(rule: RuleTerm, points: RulePoints) -> list[RulePoints]:
     varying = np.flatnonzero(np.ptp(inputs, axis=0) > 0)
     if not 1 <= len(varying) <= 3 or not _continuous(rule, points):
         return []
+    sets: list[RulePoints | None]
     if len(varying) == 1:
         axis = int(varying[0])
         sets = [_gauss(rule, points, axis, k) for k in GAUSS_NODES if 2 * k < len(np.unique(inputs[:, axis]))]

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ocbnn.inference.optimiser import Ascent, slopes
 from ocbnn.inference.base import Context, Density, InferenceError, Info
+from ocbnn.inference.optimiser import Ascent, slopes
 from ocbnn.inference.stein import stein_direction
 
 

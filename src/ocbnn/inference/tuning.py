@@ -17,6 +17,7 @@ from blackjax.adaptation.step_size import dual_averaging_adaptation
 from jaxtyping import Array, Float
 
 SMALLEST_STEP, LARGEST_STEP = 1e-6, 1.0
+SETTLING = 0.3  # the last share of the warm-up, in which only the step size still adapts
 
 
 class Tuning(NamedTuple):
@@ -43,13 +44,15 @@ class Schedule:
     warmup: int
     target: float
     first: float = 0.1
-    windows: tuple[float, ...] = (0.2, 0.4, 0.7)
+    windows: tuple[float, ...] = (0.2, 0.4, 1.0 - SETTLING)
 
     def init(self, size: int, step_size: float, dtype: Any) -> Tuning:
         """Unit metric, the given first guess of the step size."""
         moments, _, _ = welford_algorithm(is_diagonal_matrix=True)
         first = jnp.asarray(step_size, dtype)
-        return Tuning(jnp.zeros((), jnp.int32), first, jnp.ones(size, dtype), self._begin(first), moments(size))
+        return Tuning(
+            jnp.zeros((), jnp.int32), first, jnp.ones(size, dtype), self._begin(first), moments(size)
+        )
 
     def update(
         self, tuning: Tuning, positions: Float[Array, "members size"], acceptance: Float[Array, ""]
@@ -92,3 +95,8 @@ class Schedule:
 def _kept_sane(step_size: Float[Array, ""]) -> Float[Array, ""]:
     # Dual averaging answers ten rejections in a row with a step 10¹⁰ times smaller, and takes long to return.
     return jnp.clip(step_size, SMALLEST_STEP, LARGEST_STEP)
+
+
+def settling(tuning: Tuning, warmup: int) -> Tuning:
+    """The same metric and step size at the beginning of the last part of the warm-up."""
+    return tuning._replace(iteration=jnp.asarray(warmup - int(SETTLING * warmup), jnp.int32))

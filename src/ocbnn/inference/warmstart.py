@@ -19,9 +19,10 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from ocbnn.inference.ascent import model_outputs, worst_points
+from ocbnn.inference.ascent import worst_points
 from ocbnn.inference.base import Context, Density
 from ocbnn.inference.feed import rule_terms, with_rules
+from ocbnn.inference.outputs import model_outputs
 from ocbnn.model import Model
 from ocbnn.priors.conditional import RuleTerm
 
@@ -34,7 +35,7 @@ class WarmStart:
         steps: of Adam.
         learning_rate: of Adam, falling to a tenth at the end.
         annealing: the share of the steps over which strength grows from 0, with the third power.
-        searches: how often violating points are looked for, each followed by a shorter optimisation.
+        searches: how often violating points are looked for, each followed by the steps after the annealing.
         found: how many of them may join each rule's points in one search.
         rows: of the data for engines that take minibatches, or as many as one of theirs.
     """
@@ -46,6 +47,10 @@ class WarmStart:
     found: int = 8
     rows: int = 4096
 
+    def reserved(self, model: Model) -> Model:
+        """The model with room in its rules for points yet to be found, so that shapes stay what they are."""
+        return with_rules(model, [with_room(rule, self.searches * self.found) for rule in rule_terms(model)])
+
     def optimise(
         self,
         density: Density,
@@ -55,8 +60,8 @@ class WarmStart:
         annealed: bool = True,
     ) -> Float[np.ndarray, "members size"]:
         """Positions of high density, one for each member."""
-        steps = self.steps if annealed else self.steps // 3
-        return np.asarray(_optimise(self, density, steps, annealed, jnp.asarray(positions), context))
+        begin = 0 if annealed else int(self.annealing * self.steps)
+        return np.asarray(_optimise(self, density, jnp.asarray(begin), jnp.asarray(positions), context))
 
     def add_found_points(self, key: int, model: Model, positions: Float[np.ndarray, "members size"]) -> Model:
         """The model with points added where these networks break a rule; the same model where none do."""
@@ -67,25 +72,34 @@ class WarmStart:
             )
             coded = worst.coded[worst.margin > 0]
             if len(coded):
-                rules[index] = with_points(rule, coded)
+                rules[index] = with_found(rule, coded)
         if all(new is old for new, old in zip(rules, rule_terms(model), strict=True)):
             return model
         return with_rules(model, rules)
 
 
-def with_points(rule: RuleTerm, coded: Float[np.ndarray, "found Q"]) -> RuleTerm:
-    """The rule with further points, each counting as much as one that was drawn."""
+def with_room(rule: RuleTerm, room: int) -> RuleTerm:
+    """The rule with so many further points that count for nothing yet."""
     points = rule.points
-    weight = np.asarray(points.weights)[0] if len(points.weights) else 1.0
-    weights = np.concatenate([points.weights, np.full(len(coded), weight)])
-    together = np.concatenate([points.coded, coded])
-    return replace(rule, points=rule.at(together, weights=weights, strength=points.strength))
+    coded = np.concatenate([points.coded, np.repeat(points.coded[:1], room, axis=0)])
+    weights = np.concatenate([points.weights, np.zeros(room)])
+    return replace(rule, points=rule.at(coded, weights=weights, strength=points.strength))
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def with_found(rule: RuleTerm, found: Float[np.ndarray, "found Q"]) -> RuleTerm:
+    """The rule with points in its free places, each counting as much as one that was drawn."""
+    coded, weights = np.array(rule.points.coded), np.array(rule.points.weights)
+    free = np.flatnonzero(weights == 0)[: len(found)]
+    coded[free], weights[free] = found[: len(free)], weights[0]
+    return replace(rule, points=rule.at(coded, weights=weights, strength=rule.points.strength))
+
+
+@partial(jax.jit, static_argnums=(0, 1))
 def _optimise(
-    settings: WarmStart, density: Density, steps: int, annealed: bool, positions: Array, context: Context
+    settings: WarmStart, density: Density, begin: Array, positions: Array, context: Context
 ) -> Array:
+    """From step `begin` of the schedule on: later ones have full strength and a smaller learning rate."""
+    steps = settings.steps
     network = density.model.network.size
     moving = jnp.arange(density.size) < network
     optimiser = optax.adam(optax.cosine_decay_schedule(settings.learning_rate, steps, alpha=0.1))
@@ -95,15 +109,15 @@ def _optimise(
         value = -density.log_density(w, context._replace(points=softened))
         return jnp.where(jnp.isfinite(value), value, 0.0)
 
-    def one(carry: tuple[Array, optax.OptState], step: Array) -> tuple[tuple[Array, optax.OptState], None]:
+    def one(step: Array, carry: tuple[Array, optax.OptState]) -> tuple[Array, optax.OptState]:
         w, state = carry
-        grown = jnp.minimum(step / (settings.annealing * steps), 1.0) ** 3 if annealed else jnp.ones(())
+        grown = jnp.minimum(step / (settings.annealing * steps), 1.0) ** 3
         gradient = jnp.where(moving, jnp.nan_to_num(jax.grad(loss)(w, grown)), 0.0)
         updates, state = optimiser.update(gradient, state)
-        return (optax.apply_updates(w, updates), state), None
+        return optax.apply_updates(w, updates), state
 
     def member(w: Array) -> Array:
-        (w, _), _ = jax.lax.scan(one, (w, optimiser.init(w)), jnp.arange(steps))
+        w, _ = jax.lax.fori_loop(begin, steps, one, (w, optimiser.init(w)))
         return w
 
     return jax.vmap(member)(positions)

@@ -84,13 +84,21 @@ class Term(Protocol):
 
 @dataclass(frozen=True)
 class Distance:
-    """−strength·(√(1 + u²) − 1), u = distance to the allowed set / scale.
+    """−strength·(√(1 + u²) − 1), u = (distance to the allowed set + lead · softness)₊ / scale.
 
-    Zero wherever the rule is obeyed; far inside a forbidden set it falls linearly, so its gradient in y never
-    vanishes. As strength grows, base prior × term converges to the base prior truncated to the allowed set.
+    Far inside a forbidden set it falls linearly, so its gradient in y never vanishes. The wall is
+    softness = scale/√strength thick, and begins `lead` thicknesses before the forbidden set (distances are
+    negative inside the allowed one): with lead 0 half of the wall's mass lies beyond the boundary, so that
+    meeting a tolerance takes a wall many times thinner, which no sampler climbs quickly. As strength grows
+    the lead vanishes with the thickness, and base prior × term converges to the truncated base prior.
+
+    Attributes:
+        scale: the rule's own length, set by `calibrated`.
+        lead: how many thicknesses before the boundary the wall begins.
     """
 
     scale: float = 1.0
+    lead: float = 1.5
 
     name: ClassVar[str] = "distance"
     accepts: ClassVar[tuple[type, ...]] = (
@@ -106,7 +114,8 @@ class Distance:
         return replace(self, scale=rule_scale(setting.located))
 
     def log_density(self, output: Any, located: Located, value: Array, strength: Strength) -> Array:
-        u = jax.nn.relu(violation.margin(output, located, plain_outputs(located, value))) / self.scale
+        distance = violation.margin(output, located, plain_outputs(located, value)) / self.scale
+        u = jax.nn.relu(distance + self.lead / jnp.sqrt(strength))
         squared = u * u
         # √(1 + u²) − 1 without the cancellation near zero.
         return -strength * (squared / (1.0 + jnp.sqrt(1.0 + squared)))
