@@ -35,12 +35,16 @@ class Intervals(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Of a mixture restricted to each of its intervals: mass, mean, and second moment about `reference`."""
+    """Of a mixture restricted to each of its intervals: mass, mean, and second moment about `reference`.
+
+    `between` is the variance of the restricted draws' means, each draw with its weight Z_s.
+    """
 
     mass: Float[np.ndarray, "b K"]
     mean: Float[np.ndarray, "b K"]
     second: Float[np.ndarray, "b K"]
     reference: Float[np.ndarray, " b"]
+    between: Float[np.ndarray, " b"]
 
     @property
     def total_mass(self) -> Float[np.ndarray, " b"]:
@@ -68,6 +72,7 @@ def restricted_moments(mixture: Mixture, allowed: Intervals) -> Moments:
     """Masses and moments of the mixture within each allowed interval; a mean lies in its interval."""
     rows, slots = allowed.lower.shape
     mass, mean, second = (np.zeros((rows, slots)) for _ in range(3))
+    by_draw, first_by_draw = np.zeros_like(mixture.mean), np.zeros_like(mixture.mean)
     sd = mixture.sd[:, None]
     # Moments about a nearby point: about zero, a narrow set far away would lose all digits.
     nearest = np.argmin(_distance(mixture.mean.mean(axis=0), allowed), axis=1)
@@ -90,7 +95,49 @@ def restricted_moments(mixture: Mixture, allowed: Intervals) -> Moments:
         known = np.where(mass[:, k] > 0, mass[:, k], 1.0)
         mean[:, k] = np.clip(reference + first.mean(axis=0) / known, low, high)
         second[:, k] = squared.mean(axis=0) / known
-    return Moments(mass, mean, second, reference)
+        by_draw += part
+        first_by_draw += first
+    between = _weighted_variance(by_draw, first_by_draw)
+    return Moments(mass, mean, second, reference, between)
+
+
+def _weighted_variance(weight: np.ndarray, weighted: np.ndarray) -> Float[np.ndarray, " b"]:
+    """Variance over draws of weighted / weight, each with its weight."""
+    some = weight > 0
+    values = np.divide(weighted, weight, out=np.zeros_like(weighted), where=some)
+    total = np.maximum(weight.sum(axis=0), np.finfo(float).tiny)
+    centre = (weight * values).sum(axis=0) / total
+    return (weight * (values - centre) ** 2).sum(axis=0) / total
+
+
+def sample_restricted(
+    generator: np.random.Generator, mixture: Mixture, allowed: Intervals, count: int
+) -> Float[np.ndarray, "count b"]:
+    """Samples of the restricted mixture: a draw and an interval by their mass, then a truncated normal."""
+    sd = mixture.sd[:, None]
+    used = allowed.lower <= allowed.upper
+    ends = [np.where(used, each, 0.0) for each in allowed]
+    a, b = ((end.T[:, None, :] - mixture.mean) / sd for end in ends)  # (K, S, b)
+    mass = np.where(used.T[:, None, :], _mass_between(a, b), 0.0)
+    slots, draws, rows = mass.shape
+    samples = np.empty((count, rows))
+    for row in range(rows):
+        share = mass[:, :, row].ravel()
+        chosen = generator.choice(slots * draws, size=count, p=share / share.sum())
+        slot, draw = np.divmod(chosen, draws)
+        z = _truncated(a[slot, draw, row], b[slot, draw, row], generator.random(count))
+        raw = mixture.mean[draw, row] + mixture.sd[draw] * z
+        samples[:, row] = np.clip(raw, allowed.lower[row, slot], allowed.upper[row, slot])
+    return samples
+
+
+def _truncated(a: np.ndarray, b: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """The standard normal's quantile within (a, b), by whichever tail keeps its digits."""
+    right = a > 0
+    low, high = np.where(right, -b, a), np.where(right, -a, b)
+    level = np.where(right, 1.0 - level, level)
+    inner = ndtri(ndtr(low) + level * (ndtr(high) - ndtr(low)))
+    return np.where(right, -inner, inner)
 
 
 def quantiles(

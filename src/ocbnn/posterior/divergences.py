@@ -1,0 +1,93 @@
+"""How far the predictive is from the distribution D_y that a probabilistic rule asks for, at each point.
+
+| name | between D (asked) and p (predicted) |
+| --- | --- |
+| total_variation | ½ ∫ |D − p| |
+| hellinger | √(1 − ∫ √(D p)) |
+| kl | ∫ D log(D / p): what is lost in log score by those for whom D is true |
+| wasserstein | ∫ |F_D − F_p|, in raw units of y; for classes, which have no order, equal to total variation |
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import logsumexp, ndtr
+
+from ocbnn.rules.located import Located, NormalMixture, TargetClassProbabilities, TargetProbability
+
+NAMES = ("total_variation", "hellinger", "kl", "wasserstein")
+Z = np.linspace(-8.0, 8.0, 33)
+SPREAD_DRAWS = 32
+"""Draws, spread over the range of their means, around which the grid of y is fine."""
+
+
+def class_divergences(
+    located: Located, probabilities: Float[np.ndarray, "... n C"]
+) -> dict[str, Float[np.ndarray, "... n"]]:
+    """Each divergence by name, for predicted class probabilities."""
+    if isinstance(located, TargetProbability):
+        total = np.where(located.members, probabilities, 0.0).sum(axis=-1)
+        predicted = np.stack([1.0 - total, total], axis=-1)
+        asked = np.stack([1.0 - located.probability, located.probability], axis=-1)
+    else:
+        assert isinstance(located, TargetClassProbabilities)
+        predicted, asked = probabilities, np.asarray(located.probability)
+    predicted = np.clip(predicted, 0.0, 1.0)
+    variation = 0.5 * np.abs(predicted - asked).sum(axis=-1)
+    overlap = np.sqrt(predicted * asked).sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kl = np.where(asked > 0, asked * (np.log(asked) - np.log(predicted)), 0.0).sum(axis=-1)
+    return {
+        "total_variation": variation,
+        "hellinger": np.sqrt(np.maximum(1.0 - overlap, 0.0)),
+        "kl": np.maximum(kl, 0.0),
+        "wasserstein": variation,
+    }
+
+
+def normal_divergences(
+    located: NormalMixture,
+    mean: Float[np.ndarray, "S n"],
+    sd: Float[np.ndarray, " S"],
+    weights: Float[np.ndarray, "groups S"],
+) -> dict[str, Float[np.ndarray, "groups n"]]:
+    """Each divergence by name, between D and mixtures of the draws' normals with each of the weights.
+
+    Integrals are sums over a grid of y that is fine wherever D or the predictive has a bump.
+    """
+    found = [_at_point(located, point, mean[:, point], sd, weights) for point in range(mean.shape[1])]
+    return {name: np.stack([each[name] for each in found], axis=-1) for name in NAMES}
+
+
+def _at_point(
+    located: NormalMixture, point: int, mean: np.ndarray, sd: np.ndarray, weights: np.ndarray
+) -> dict[str, np.ndarray]:
+    used = np.asarray(located.weight)[point] > 0
+    weight, centre, spread = (np.asarray(each, dtype=float)[point][used] for each in located)
+    order = np.argsort(mean)[np.linspace(0, len(mean) - 1, min(SPREAD_DRAWS, len(mean))).astype(int)]
+    around = [centre[:, None] + spread[:, None] * Z, mean[order][:, None] + sd[order][:, None] * Z]
+    grid = np.unique(np.concatenate([each.ravel() for each in around]))
+    # Probabilities of cells are exact, and so is their sum, however coarse the grid is somewhere.
+    ends = np.concatenate([[-np.inf], grid, [np.inf]])
+    asked_below = weight @ ndtr((ends - centre[:, None]) / spread[:, None])
+    below = weights @ ndtr((ends - mean[:, None]) / sd[:, None])
+    asked, predicted = np.diff(asked_below), np.diff(below, axis=-1)
+    middle = np.concatenate([grid[:1], 0.5 * (grid[1:] + grid[:-1]), grid[-1:]])
+    # Logarithms of densities: the probability of a cell far out is rounded to zero.
+    ratio = _log_density(weight, centre, spread, middle) - _log_density(weights, mean, sd, middle)
+    logs = asked * ratio
+    gaps = np.abs(asked_below - below)[..., 1:-1]
+    return {
+        "total_variation": 0.5 * np.abs(asked - predicted).sum(axis=-1),
+        "hellinger": np.sqrt(np.maximum(1.0 - np.sqrt(asked * np.maximum(predicted, 0.0)).sum(axis=-1), 0.0)),
+        "kl": np.maximum(logs.sum(axis=-1), 0.0),
+        "wasserstein": np.trapezoid(gaps, grid, axis=-1),
+    }
+
+
+def _log_density(
+    weights: Float[np.ndarray, "... S"], mean: np.ndarray, sd: np.ndarray, y: np.ndarray
+) -> Float[np.ndarray, "... y"]:
+    each = -0.5 * ((y - mean[:, None]) / sd[:, None]) ** 2 - np.log(sd[:, None] * np.sqrt(2.0 * np.pi))
+    return logsumexp(each, b=weights[..., None], axis=-2)

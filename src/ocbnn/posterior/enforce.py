@@ -1,0 +1,181 @@
+"""Making violations impossible (paper section 5, "Ensuring Hard Constraints").
+
+    rejected = reject(posterior)            # keep only draws that obey at every one of many points
+    predict(rejected.posterior, rows).point
+    truncate(posterior).predict(rows)       # or: restrict the predictive at each row to what is allowed there
+
+Rejection says something about whole functions, and needs draws that obey; truncation works row by row with any
+draws. A mean of obeying draws can disobey (half at 0.5, half at 3, forbidden between 1 and 2.5), so under either
+the point prediction is the mean within the allowed component of largest mass, and for classes the best allowed.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from ocbnn.errors import OCBNNError
+from ocbnn.posterior.allowed import EnforcementError, broken
+from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.figures import CONFIDENCE, Figure, share_figure
+from ocbnn.posterior.functions import model_function_blocks
+from ocbnn.posterior.search import Rule, climb, deterministic, fresh_points, rule_name
+from ocbnn.posterior.truncate import Truncated, truncate
+from ocbnn.priors.conditional import RuleTerm
+
+__all__ = ["EnforcementError", "Rejection", "Truncated", "reject", "truncate"]
+
+POINTS = 2000
+BATCH = 256
+"""Draws that are searched together."""
+ROUNDS = 20
+"""Searches in a batch at the most: each takes out the draws that it finds to violate."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rejection:
+    """What rejection kept.
+
+    Attributes:
+        posterior: with the mask; its predictions obey.
+        acceptance: share of draws kept, with its interval.
+        by_chain: share of each chain's draws.
+        empty_chains: chains, counted from 0, of which nothing was kept; they no longer have a say.
+        by_rule: share of draws that break each rule, by its name or text.
+        points: fresh points tried for each rule.
+        points_found: points found by ascent and tried too.
+    """
+
+    posterior: Posterior
+    acceptance: Figure
+    by_chain: Float[np.ndarray, " chains"]
+    empty_chains: tuple[int, ...]
+    by_rule: dict[str, float]
+    points: int
+    points_found: int
+
+    def __str__(self) -> str:
+        kept, total = int(self.posterior.mask.sum()), self.posterior.mask.size
+        words = (
+            f"{kept:,} of {total:,} draws kept (acceptance {self.acceptance}), tried at {self.points:,} points "
+            f"of each rule and {self.points_found} found by ascent"
+        )
+        if self.empty_chains:
+            named = ", ".join(str(chain + 1) for chain in self.empty_chains)
+            words += f"; nothing was kept of chain {named}, so what only those chains saw is lost"
+        return words
+
+
+def reject(
+    posterior: Posterior,
+    rules: Sequence[Rule] | None = None,
+    *,
+    points: int = POINTS,
+    key: int = 0,
+    ascent: bool = True,
+    confidence: float = CONFIDENCE,
+) -> Rejection:
+    """Keep only draws that obey all deterministic rules at every one of many points.
+
+    Args:
+        posterior: the draws; a mask that it has stays in force.
+        rules: in words, constraints, or rules of a model; the model's own unless given.
+        points: fresh points of each rule's region.
+        key: seed of the points and of the ascent.
+        ascent: search between the points too, batch by batch of draws, until no draw is found to violate.
+        confidence: of the interval of the acceptance rate.
+
+    Raises:
+        EnforcementError: nothing survives.
+    """
+    terms = deterministic(posterior, rules)
+    flat = posterior.flat
+    kept = np.ones(len(flat), dtype=bool)
+    by_rule: dict[str, float] = {}
+    found_in_all = 0
+    for index, term in enumerate(terms):
+        checked = fresh_points(term, points, key)
+        vertices = term.rule.region.vertices(term.schema)
+        breaks = _breaks(posterior, term, flat, np.concatenate([checked, vertices]))
+        if ascent:
+            still = np.flatnonzero(kept & ~breaks)
+            more, found = _searched(posterior, term, flat[still], (key, index))
+            breaks[still] |= more
+            found_in_all += found
+        by_rule[rule_name(term)] = float(breaks.mean())
+        kept &= ~breaks
+    if not kept.any():
+        raise _nothing_survives(len(flat), by_rule)
+    before = posterior.mask
+    mask = before.copy()
+    mask[before] = kept
+    enforced = replace(posterior, kept=mask, enforced=(*posterior.enforced, *terms))
+    share = np.where(before, mask, 0).astype(float)
+    return Rejection(
+        posterior=enforced,
+        acceptance=share_figure(share, before, chains=posterior.has_chains, confidence=confidence),
+        by_chain=mask.sum(axis=1) / np.maximum(before.sum(axis=1), 1),
+        empty_chains=tuple(int(chain) for chain in np.flatnonzero(~mask.any(axis=1))),
+        by_rule=by_rule,
+        points=points,
+        points_found=found_in_all,
+    )
+
+
+def _breaks(
+    posterior: Posterior,
+    term: RuleTerm,
+    draws: Float[np.ndarray, "S size"],
+    coded: Float[np.ndarray, "n Q"],
+) -> Bool[np.ndarray, " S"]:
+    """Which draws break the rule at any of the points."""
+    result = np.zeros(len(draws), dtype=bool)
+    for block, values in model_function_blocks(posterior, term.schema.to_model(coded), draws):
+        result |= broken((term.rule,), term.schema, coded[block], values).any(axis=1)
+    return result
+
+
+def _searched(
+    posterior: Posterior, term: RuleTerm, draws: Float[np.ndarray, "S size"], key: tuple[int, int]
+) -> tuple[Bool[np.ndarray, " S"], int]:
+    """Which draws break the rule at points found by ascent, and how many points were found."""
+    breaks = np.zeros(len(draws), dtype=bool)
+    pool = np.zeros((0, len(term.schema.columns)))
+    for first in range(0, len(draws), BATCH):
+        batch = np.arange(first, min(first + BATCH, len(draws)))
+        if len(pool):  # what earlier batches broke, later ones may break too
+            breaks[batch] |= _breaks(posterior, term, draws[batch], pool)
+        for number in range(ROUNDS):
+            alive = batch[~breaks[batch]]
+            if not len(alive):
+                break
+            points = climb(
+                posterior,
+                term,
+                draws[alive],
+                (*key, first, number),
+                score="worst draw",
+                starts=500,
+                rounds=15,
+                most=BATCH,
+            )
+            if not len(points):
+                break
+            found = _breaks(posterior, term, draws[alive], points)
+            if not found.any():
+                break
+            breaks[alive[found]] = True
+            pool = np.concatenate([pool, points])
+    return breaks, len(pool)
+
+
+def _nothing_survives(count: int, by_rule: dict[str, float]) -> OCBNNError:
+    worst = max(by_rule, key=lambda name: by_rule[name])
+    return EnforcementError(
+        f"None of the {count:,} draws obeys all rules at all points; {worst!r} alone is broken by "
+        f"{by_rule[worst]:.0%} of them. Fit with the rules in the prior, raise their strength, draw more, or "
+        "use truncate, which restricts predictions row by row and needs no obeying draw."
+    )

@@ -1,0 +1,158 @@
+"""Figures with intervals: a draw is the unit, and there are as many independent ones as their effective size.
+
+Draws of a chain are dependent, and points share draws; so a figure is a mean over draws, and its interval
+counts n = effective draws. After rejection a mean is a ratio Σ kept·value / Σ kept, and its error is that of
+a ratio estimator: of the residuals kept·(value − ratio), over all draws of the chains.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.stats import beta, norm
+from scipy.stats import t as student
+
+from ocbnn.inference.mixing import LEAST_DRAWS, bulk_ess
+from ocbnn.posterior.draws import Posterior
+
+CONFIDENCE = 0.95
+FEW = 30.0
+"""Effective draws on the rarer side of an event below which a normal interval is not to be trusted."""
+GROUPS = 10
+"""Of draws left out in turns, where there are no chains to leave out."""
+
+Series = Float[np.ndarray, "chains draws"]
+Mask = Bool[np.ndarray, "chains draws"]
+
+
+class Figure(NamedTuple):
+    """An estimate, the ends of its confidence interval, and the effective number of draws behind it."""
+
+    value: float
+    low: float
+    high: float
+    effective: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+
+def effective_draws(series: Series, kept: Mask, *, chains: bool) -> float:
+    """How many independent kept draws would say as much about the mean of the series over kept draws."""
+    count = float(kept.sum())
+    if not chains:
+        return count
+    # Chains, and stretches at either end, of which nothing is kept have no part in the estimate.
+    columns = np.flatnonzero(kept.any(axis=0))
+    inside = np.ix_(kept.any(axis=1), np.arange(columns[0], columns[-1] + 1))
+    series, kept = series[inside], kept[inside]
+    share = float(kept.mean())
+    residual = np.where(kept, series - series[kept].mean(), 0.0)
+    residual = np.where(np.isfinite(residual), residual, 0.0)
+    if np.ptp(residual) == 0.0:
+        return count
+    if series.shape[1] < LEAST_DRAWS:
+        return float(min(kept.any(axis=1).sum(), count))  # nothing is known of chains this short
+    effective = float(bulk_ess(residual[..., None])[0])
+    return min(max(effective * share, 1.0), count) if math.isfinite(effective) else 1.0
+
+
+def share_figure(
+    share: Series, kept: Mask, *, chains: bool, instead: Series | None = None, confidence: float = CONFIDENCE
+) -> Figure:
+    """The mean over kept draws of something in [0, 1], such as the share of points a draw violates.
+
+    Where an event was rarely seen, or never, the interval is Clopper and Pearson's with n = effective draws;
+    a number in [0, 1] varies at most as a coin with its mean, so that is on the safe side. A series that
+    never changes has no effective size of its own; then that of `instead` counts: the margins behind it.
+    """
+    values = share[kept]
+    value = float(values.mean())
+    constant = np.ptp(values) == 0.0
+    series = instead if constant and instead is not None else share
+    effective = effective_draws(series, kept, chains=chains)
+    rarer = min((values > 0).mean(), (values < 1).mean())
+    if constant or effective * rarer < FEW:
+        low, high = clopper_pearson(value, effective, confidence)
+    else:
+        low, high = _normal_ends(value, float(values.std(ddof=1)), effective, confidence)
+        low, high = max(low, 0.0), min(high, 1.0)
+    return Figure(value, low, high, effective)
+
+
+def mean_figure(series: Series, kept: Mask, *, chains: bool, confidence: float = CONFIDENCE) -> Figure:
+    """The mean over kept draws of anything, with a normal interval; a ratio estimator's after rejection."""
+    values = series[kept]
+    effective = effective_draws(series, kept, chains=chains)
+    spread = float(values.std(ddof=1)) if len(values) > 1 else math.inf
+    value = float(values.mean())
+    return Figure(value, *_normal_ends(value, spread, effective, confidence), effective)
+
+
+def clopper_pearson(share: float, count: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Ends of the exact interval of a share seen in `count` trials, which need not be whole."""
+    tail, seen = (1.0 - confidence) / 2.0, share * count
+    low = 0.0 if seen <= 0 else float(beta.ppf(tail, seen, count - seen + 1.0))
+    high = 1.0 if seen >= count else float(beta.ppf(1.0 - tail, seen + 1.0, count - seen))
+    return low, high
+
+
+def _normal_ends(value: float, spread: float, effective: float, confidence: float) -> tuple[float, float]:
+    half = 0.0 if spread == 0.0 else _quantile(effective, confidence) * spread / math.sqrt(effective)
+    return value - half, value + half
+
+
+def _quantile(effective: float, confidence: float) -> float:
+    level = 0.5 + confidence / 2.0
+    return float(norm.ppf(level) if effective > 1000 else student.ppf(level, max(effective - 1.0, 1.0)))
+
+
+def draw_groups(posterior: Posterior) -> np.ndarray:
+    """The group of each kept draw, to be left out in turns: its chain, or one of a few stretches of draws."""
+    chain = np.nonzero(posterior.mask)[0]
+    _, group = np.unique(chain, return_inverse=True)
+    if posterior.has_chains and group.max(initial=0) >= 3:
+        return group
+    # A few chains say too little about the spread between groups: stretches of draws do.
+    return np.minimum(np.arange(len(chain)) * GROUPS // max(len(chain), 1), GROUPS - 1)
+
+
+def jackknife(value: float, without: Float[np.ndarray, " groups"], confidence: float = CONFIDENCE) -> float:
+    """Half the width of the interval of a statistic, from its values without each group of draws."""
+    count = len(without)
+    if count < 2:
+        return math.inf
+    error = math.sqrt((count - 1) / count * float(((without - without.mean()) ** 2).sum()))
+    return float(student.ppf(0.5 + confidence / 2.0, count - 1)) * error
+
+
+class Halves(NamedTuple):
+    """Two masks that share no draw: one to find a worst point, the other to estimate what happens there."""
+
+    finding: Mask
+    estimating: Mask
+    how: str
+
+
+def halves(posterior: Posterior) -> Halves:
+    """Half of the chains and the other half; of a single chain its two stretches; else every other draw."""
+    kept = posterior.mask
+    alive = np.flatnonzero(kept.any(axis=1))
+    first = np.zeros_like(kept)
+    if posterior.has_chains and len(alive) > 1:
+        first[alive[::2]] = True
+        how = "found on half of the chains, estimated on the other half"
+    elif posterior.has_chains:
+        places = np.argwhere(kept)
+        first[tuple(places[: len(places) // 2].T)] = True
+        how = "one chain: found on its first half, estimated on its second, which depends on the first"
+    else:
+        first[tuple(np.argwhere(kept)[::2].T)] = True
+        how = "found on every other draw, estimated on the others"
+    finding, estimating = kept & first, kept & ~first
+    if not (finding.any() and estimating.any()):
+        return Halves(kept, kept, "one draw: found and estimated on the same, so too good")
+    return Halves(finding, estimating, how)

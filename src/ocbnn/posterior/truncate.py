@@ -1,0 +1,167 @@
+"""The predictive restricted, at each asked row, to what all rules allow there, and renormalised.
+
+Regression: the mixture of the draws' normals times the indicator of the allowed intervals, so that draw s has
+the weight Z_s(x). Classes: probabilities zero outside the allowed classes, then clipped to bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ocbnn.posterior import allowed as allowing
+from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.functions import Table, as_coded, function_blocks
+from ocbnn.posterior.mixtures import Intervals, Mixture, quantiles, restricted_moments, sample_restricted
+from ocbnn.posterior.predict import (
+    COVERAGE,
+    LEVELS,
+    Prediction,
+    Summary,
+    checked_levels,
+    draws_summary,
+    entropy_split,
+    joined,
+    labels,
+    obeying_draws,
+)
+from ocbnn.posterior.search import Rule, deterministic
+from ocbnn.rules.constraint import Constraint
+
+LEAST_MASS = 1e-6
+"""Of the predictive in the allowed set: with less, the draws know nothing of what is allowed."""
+
+
+def truncate(posterior: Posterior, rules: Sequence[Rule] | None = None) -> Truncated:
+    """Predictions restricted to what the deterministic rules allow; the model's own unless given."""
+    return Truncated(posterior, tuple(term.rule for term in deterministic(posterior, rules)))
+
+
+@dataclass(frozen=True, eq=False)
+class Truncated:
+    """A posterior whose predictions cannot break its rules.
+
+    Attributes:
+        posterior: the draws, as they are.
+        rules: what is enforced at every asked row to which it applies.
+    """
+
+    posterior: Posterior
+    rules: tuple[Constraint, ...]
+
+    def predict(
+        self,
+        table: Table,
+        *,
+        levels: Sequence[float] = LEVELS,
+        coverage: float | None = COVERAGE,
+        function: bool = False,
+    ) -> Prediction:
+        """As `predict`, restricted: points, medians, quantiles, samples and probabilities obey.
+
+        `mean` and `sd` are those of the restricted predictive, and a mean can lie between two allowed
+        components; `point` does not.
+
+        Args:
+            table: a DataFrame, or coded rows.
+            levels: of the quantiles; `()` for none, and no median.
+            coverage: of the highest-density interval of Φ; None for none.
+            function: the predictive of Φ too: that of the draws which obey at the row; an error where none
+                does.
+        """
+        levels = checked_levels(levels, coverage)
+        coded = as_coded(self.posterior, table)
+        summarise = self._classes if self.posterior.classes else self._numbers
+        blocks = []
+        for block, values in function_blocks(self.posterior, coded):
+            summary = None
+            if function:
+                obeying = obeying_draws(self.posterior, self.rules, coded[block], values)
+                summary = draws_summary(values, levels, coverage, obeying)
+            blocks.append(summarise(coded[block], values, levels, summary))
+        return joined(blocks, self.posterior, levels, coverage)
+
+    def sample_observation(self, table: Table, count: int, *, key: Any = 0) -> np.ndarray:
+        """Samples of Y from the restricted predictive: raw y, or labels, `(count, n)`."""
+        generator = np.random.default_rng(key)
+        coded = as_coded(self.posterior, table)
+        blocks = []
+        for block, values in function_blocks(self.posterior, coded):
+            here = coded[block]
+            if self.posterior.classes:
+                ends = np.cumsum(self._probabilities(here, values), axis=-1)
+                ends /= ends[:, -1:]
+                drawn = (ends < generator.random((count, len(here), 1))).sum(axis=-1)
+                blocks.append(labels(self.posterior, drawn))
+                continue
+            allowed = self._allowed(here)
+            mixture = Mixture(values, self.posterior.noise)
+            self._checked_mass(here, restricted_moments(mixture, allowed).total_mass)
+            blocks.append(sample_restricted(generator, mixture, allowed, count))
+        return np.concatenate(blocks, axis=1)
+
+    def _allowed(self, coded: Float[np.ndarray, "b Q"]) -> Intervals:
+        return allowing.allowed_intervals(self.rules, self.posterior.schema, coded)
+
+    def _checked_mass(self, coded: Float[np.ndarray, "b Q"], mass: Float[np.ndarray, " b"]) -> None:
+        little = np.flatnonzero(~(mass >= LEAST_MASS))
+        if little.size:
+            row = int(little[0])
+            raise allowing.nothing_allowed(
+                self.rules,
+                self.posterior.schema,
+                coded,
+                row,
+                f"leave {mass[row]:.1e} of the predictive's mass, less than {LEAST_MASS:g}: the draws say "
+                "nothing about what is allowed there; fit with the rules in the prior",
+            )
+
+    def _numbers(
+        self,
+        coded: Float[np.ndarray, "b Q"],
+        values: Float[np.ndarray, "S b"],
+        levels: tuple[float, ...],
+        function: Summary | None,
+    ) -> Prediction:
+        noise = self.posterior.noise
+        mixture, allowed = Mixture(values, noise), self._allowed(coded)
+        moments = restricted_moments(mixture, allowed)
+        self._checked_mass(coded, moments.total_mass)
+        every = np.arange(len(coded))
+        point = moments.mean[every, np.argmax(moments.mass, axis=1)]
+        quantile = median = None
+        if levels:
+            both = quantiles(mixture, (*levels, 0.5), allowed)
+            quantile, median = both[:, :-1], both[:, -1]
+        observation = Summary(moments.total_mean, moments.total_sd, levels, quantile, median)
+        within = np.maximum(moments.total_sd**2 - moments.between, 0.0)
+        return Prediction(point, function, observation, None, moments.between, within)
+
+    def _classes(
+        self,
+        coded: Float[np.ndarray, "b Q"],
+        values: Float[np.ndarray, "S b C"],
+        levels: tuple[float, ...],
+        function: Summary | None,
+    ) -> Prediction:
+        del levels
+        probabilities = self._probabilities(coded, values)
+        allowed = allowing.allowed_classes(self.rules, self.posterior.schema, coded)
+        best = np.argmax(np.where(allowed, probabilities, -1.0), axis=1)
+        epistemic, aleatoric = entropy_split(values)
+        return Prediction(labels(self.posterior, best), function, None, probabilities, epistemic, aleatoric)
+
+    def _probabilities(
+        self, coded: Float[np.ndarray, "b Q"], values: Float[np.ndarray, "S b C"]
+    ) -> Float[np.ndarray, "b C"]:
+        allowed = allowing.allowed_classes(self.rules, self.posterior.schema, coded)
+        inside = np.where(allowed, values.mean(axis=0), 0.0)
+        mass = inside.sum(axis=1)
+        self._checked_mass(coded, mass)
+        return allowing.obeying_probabilities(
+            self.rules, self.posterior.schema, coded, inside / mass[:, None], allowed
+        )
