@@ -46,6 +46,8 @@ class Hmc:
         step_size: where adaptation starts, and where it stays with `adapt=False` (errata I2).
         adapt: whether step size and metric adapt at all.
         max_steps: leapfrog steps of one trajectory at the most.
+        leapfrog_steps: as many for every trajectory, whatever the step size (the paper's L); `trajectory`,
+            `jitter` and `max_steps` then mean nothing.
     """
 
     name: ClassVar[str] = "hmc"
@@ -59,6 +61,7 @@ class Hmc:
     step_size: float = 1e-3
     adapt: bool = True
     max_steps: int = 10_000
+    leapfrog_steps: int | None = None
 
     @property
     def schedule(self) -> Schedule:
@@ -80,9 +83,7 @@ class Hmc:
     def step(self, density: Density, key: Array, state: HmcState, context: Context) -> tuple[HmcState, Info]:
         time_key, momentum_key, accept_key = jax.random.split(key, 3)
         step_size, inverse_mass = state.tuning.step_size, state.tuning.inverse_mass
-        fraction = jax.random.uniform(time_key) if self.jitter else jnp.ones(())
-        steps = jnp.ceil(fraction * self.trajectory / step_size)
-        steps = jnp.clip(steps, 1, self.max_steps).astype(jnp.int32)
+        steps = self._steps(time_key, step_size)
         momenta = jax.random.normal(momentum_key, state.positions.shape, state.positions.dtype)
         momenta = momenta / jnp.sqrt(inverse_mass)
         positions, ends, gradient = leapfrog(
@@ -102,6 +103,14 @@ class Hmc:
         tuning = self.schedule.update(state.tuning, moved.positions, jnp.mean(acceptance))
         info = Info(moved.log_density, acceptance, gain < -MAX_ENERGY_ERROR, steps)
         return moved._replace(tuning=tuning), info
+
+    def _steps(self, key: Array, step_size: Float[Array, ""]) -> Array:
+        if self.leapfrog_steps is not None:
+            return jnp.asarray(self.leapfrog_steps, jnp.int32)
+        fraction = jax.random.uniform(key) if self.jitter else jnp.ones(())
+        steps = fraction * self.trajectory / step_size
+        steps = jnp.ceil(steps * (1.0 - 1e-6))  # 30.000002 steps are 30
+        return jnp.clip(steps, 1, self.max_steps).astype(jnp.int32)
 
     def draws(self, key: Array, state: HmcState, count: int) -> Float[Array, "chains draws size"]:
         return state.positions[:, None, :]
