@@ -60,8 +60,8 @@ class Rejection:
     def __str__(self) -> str:
         kept, total = int(self.posterior.mask.sum()), self.posterior.mask.size
         words = (
-            f"{kept:,} of {total:,} draws kept (acceptance {self.acceptance}), tried at {self.points:,} points "
-            f"of each rule and {self.points_found} found by ascent"
+            f"{kept:,} of {total:,} draws kept (acceptance {self.acceptance}), tried at {self.points:,} "
+            f"points of each rule and {self.points_found} found by ascent"
         )
         if self.empty_chains:
             named = ", ".join(str(chain + 1) for chain in self.empty_chains)

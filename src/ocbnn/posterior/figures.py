@@ -120,6 +120,13 @@ def draw_groups(posterior: Posterior) -> np.ndarray:
     return np.minimum(np.arange(len(chain)) * GROUPS // max(len(chain), 1), GROUPS - 1)
 
 
+def leave_one_out(groups: np.ndarray) -> Float[np.ndarray, "groups S"]:
+    """Weights of means without each group."""
+    weights = (groups != np.unique(groups)[:, None]).astype(float)
+    weights = weights[weights.any(axis=1)]
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
 def jackknife(value: float, without: Float[np.ndarray, " groups"], confidence: float = CONFIDENCE) -> float:
     """Half the width of the interval of a statistic, from its values without each group of draws."""
     count = len(without)

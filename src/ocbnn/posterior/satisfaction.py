@@ -13,16 +13,14 @@ a prior as for those of a posterior.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from ocbnn import violation
 from ocbnn.errors import OCBNNError
-from ocbnn.posterior.divergences import class_divergences, normal_divergences
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import (
     CONFIDENCE,
@@ -31,123 +29,29 @@ from ocbnn.posterior.figures import (
     draw_groups,
     halves,
     jackknife,
+    leave_one_out,
     mean_figure,
     share_figure,
 )
 from ocbnn.posterior.functions import function_blocks
 from ocbnn.posterior.predict import predict
+from ocbnn.posterior.satisfied import (
+    GroupFigures,
+    Satisfaction,
+    SatisfactionReport,
+    Verdict,
+    column_groups,
+    raw_point,
+    verdict,
+)
 from ocbnn.posterior.search import Rule, as_rule_terms, climb, fresh_points, rule_name
+from ocbnn.posterior.targets import target_satisfaction
 from ocbnn.priors.conditional import RuleTerm
-from ocbnn.rules.located import AllowedClasses, Located, NormalMixture
-from ocbnn.schema import Schema
+from ocbnn.rules.located import AllowedClasses
+
+__all__ = ["Figure", "Satisfaction", "SatisfactionReport", "satisfaction", "verdict"]
 
 POINTS = 1000
-NORMAL_POINTS, NORMAL_DRAWS = 64, 500
-"""Points and draws at which a predictive of Y is compared with `y ~ Normal(…)`: integrals, not counts."""
-
-Verdict = Literal["met", "unmet", "not shown at this tolerance"]
-
-
-class Divergence(NamedTuple):
-    """A divergence between predictive and D_y: its mean over points, and its largest value with the place.
-
-    The worst point is found on half of the chains, and `worst` is the value there on the other half.
-    """
-
-    mean: Figure
-    worst: float
-    worst_point: dict[str, object]
-
-
-class GroupFigures(NamedTuple):
-    """The figures of one group of points."""
-
-    group: str
-    points: int
-    epsilon_mean: Figure
-    points_violating: float
-
-
-@dataclass(frozen=True, eq=False)
-class Satisfaction:
-    """How far draws obey one rule, or all of them.
-
-    Attributes:
-        name: the rule's name, or its text; "all rules".
-        text: the rule in words.
-        tolerance: what its author accepts.
-        verdict: of `epsilon_mean` (probabilistic: mean total variation) against the tolerance; "met" only
-            where the whole interval lies within it.
-        points: fresh points tried.
-        points_found: points found by ascent and tried too, for `draws_violating` and `epsilon_worst`.
-        epsilon_mean, epsilon_worst, draws_violating, points_violating: as the module says; None for
-            probabilistic rules.
-        worst_point: where `epsilon_worst` is, in raw units.
-        worst_how: on which draws it was found and estimated.
-        mass_outside: class rules: mean predictive probability outside the allowed classes.
-        divergences: probabilistic rules: by name.
-        groups: figures by group, where a column was named.
-    """
-
-    name: str
-    text: str
-    tolerance: float
-    verdict: Verdict
-    points: int
-    points_found: int = 0
-    epsilon_mean: Figure | None = None
-    epsilon_worst: Figure | None = None
-    draws_violating: Figure | None = None
-    points_violating: Figure | None = None
-    worst_point: dict[str, object] = field(default_factory=dict)
-    worst_how: str = ""
-    mass_outside: Figure | None = None
-    divergences: dict[str, Divergence] = field(default_factory=dict)
-    groups: tuple[GroupFigures, ...] = ()
-
-    def __str__(self) -> str:
-        head = f"{self.name}: {self.verdict} (tolerance {self.tolerance:g}, {self.points:,} fresh points"
-        head += f" and {self.points_found} found by ascent)" if self.points_found else ")"
-        lines = [head]
-        for label in ("epsilon_mean", "epsilon_worst", "draws_violating", "points_violating", "mass_outside"):
-            figure = getattr(self, label)
-            if figure is not None:
-                lines.append(f"  {label} {figure}")
-        lines += [f"  {name} {each.mean}, worst {each.worst:.3g}" for name, each in self.divergences.items()]
-        if self.worst_point:
-            where = ", ".join(f"{name} = {value}" for name, value in self.worst_point.items())
-            lines.append(f"  worst at {where} ({self.worst_how})")
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True, eq=False)
-class SatisfactionReport:
-    """The satisfaction of every rule, and of all together; iterates over the rules."""
-
-    rules: tuple[Satisfaction, ...]
-    overall: Satisfaction | None
-
-    def __iter__(self) -> Iterator[Satisfaction]:
-        return iter(self.rules)
-
-    def __len__(self) -> int:
-        return len(self.rules)
-
-    def __getitem__(self, rule: int | str) -> Satisfaction:
-        if isinstance(rule, int):
-            return self.rules[rule]
-        for each in self.rules:
-            if rule in (each.name, each.text):
-                return each
-        raise KeyError(rule)
-
-    @property
-    def met(self) -> bool:
-        """Whether every rule is shown to be met."""
-        return all(each.verdict == "met" for each in self.rules)
-
-    def __str__(self) -> str:
-        return "\n".join(str(each) for each in (*self.rules, *([self.overall] if self.overall else [])))
 
 
 def satisfaction(
@@ -180,19 +84,12 @@ def satisfaction(
     results = []
     for term in terms:
         if term.rule.output.is_probabilistic:
-            results.append(_probabilistic(posterior, term, points, key, ascent, confidence))
+            results.append(target_satisfaction(posterior, term, points, key, ascent, confidence))
             continue
         found = _measured(posterior, term, points, key, ascent)
         measured.append(found)
         results.append(_deterministic(posterior, term, found, by, confidence))
     return SatisfactionReport(tuple(results), _overall(posterior, results, measured, confidence))
-
-
-def verdict(figure: Figure, tolerance: float) -> Verdict:
-    """Met where the whole interval is within the tolerance, unmet where all of it is beyond."""
-    if figure.high <= tolerance:
-        return "met"
-    return "unmet" if figure.low > tolerance else "not shown at this tolerance"
 
 
 class _Measured(NamedTuple):
@@ -257,7 +154,7 @@ def _at_fresh(
     """Margins of all draws, mass outside by draw, which points' predictions violate, and without groups."""
     kept = posterior.mask.ravel()
     groups = draw_groups(posterior)
-    weights = _leave_one_out(groups)
+    weights = leave_one_out(groups)
     margins = np.empty((kept.size, len(fresh)))
     breaks, without, masses = [], [], []
     for block, values in function_blocks(every, fresh):
@@ -300,13 +197,6 @@ def _most_violated(margins: Float[np.ndarray, "draws n"]) -> np.ndarray:
     """The one point that most draws violate; among equals the one with the largest margin."""
     share = (margins > 0).mean(axis=0)
     return np.lexsort((margins.max(axis=0), share))[-1:]
-
-
-def _leave_one_out(groups: np.ndarray) -> Float[np.ndarray, "groups S"]:
-    """Weights of means without each group."""
-    weights = (groups != np.unique(groups)[:, None]).astype(float)
-    weights = weights[weights.any(axis=1)]
-    return weights / weights.sum(axis=1, keepdims=True)
 
 
 def _deterministic(
@@ -358,11 +248,6 @@ def _points_figure(
     )
 
 
-def raw_point(schema: Schema, coded: Float[np.ndarray, " Q"]) -> dict[str, object]:
-    """A point in raw units, by column."""
-    return {str(name): value for name, value in schema.decode(coded[None]).iloc[0].to_dict().items()}
-
-
 def _groups(posterior: Posterior, found: _Measured, by: str, confidence: float) -> tuple[GroupFigures, ...]:
     shape = posterior.draws.shape[:2]
     result = []
@@ -379,24 +264,6 @@ def _groups(posterior: Posterior, found: _Measured, by: str, confidence: float) 
             GroupFigures(label, int(members.sum()), epsilon, float(found.point_breaks[members].mean()))
         )
     return tuple(result)
-
-
-def column_groups(
-    schema: Schema, by: str, coded: Float[np.ndarray, "n Q"]
-) -> Iterator[tuple[str, np.ndarray]]:
-    """Groups of points by a column: its values where they are few, else quarters of the points."""
-    column, values = schema.column(by), coded[:, schema.index(by)]
-    distinct = np.unique(values)
-    if column.kind in ("category", "binary") or len(distinct) <= 6:
-        for value in distinct:
-            raw = column.levels[int(value)] if column.levels else f"{value:g}"
-            yield f"{by} = {raw}", values == value
-        return
-    ends = np.quantile(values, [0.25, 0.5, 0.75])
-    quarter = np.searchsorted(ends, values, side="left")
-    for index in np.unique(quarter):
-        inside = quarter == index
-        yield f"{values[inside].min():.3g} <= {by} <= {values[inside].max():.3g}", inside
 
 
 def _overall(
@@ -438,67 +305,3 @@ def _overall(
         worst_how=f"{worst.name}: {worst.worst_how}",
         **common,  # type: ignore[arg-type]
     )
-
-
-def _probabilistic(
-    posterior: Posterior, term: RuleTerm, points: int, key: int, ascent: bool, confidence: float
-) -> Satisfaction:
-    fresh = fresh_points(term, points, key)
-    located = term.rule.locate(fresh[:1], term.schema)
-    if isinstance(located, NormalMixture):
-        fresh = fresh[: min(points, NORMAL_POINTS)]
-    split = halves(posterior)
-    found = 0
-    if ascent and not isinstance(located, NormalMixture):
-        extra = climb(
-            posterior, term, posterior.draws[split.finding], (key, 1), score="worst draw", of_mean=True
-        )
-        found = len(extra)
-        candidates = np.concatenate([fresh, extra])
-    else:
-        candidates = fresh
-    divergences: dict[str, Divergence] = {}
-    # Rows of weights: all kept draws, without each group, the finding half, the estimating half.
-    kept = posterior.mask
-    groups = draw_groups(posterior)
-    rows = [np.ones(int(kept.sum())), split.finding[kept].astype(float), split.estimating[kept].astype(float)]
-    weights = np.concatenate([np.stack([row / row.sum() for row in rows]), _leave_one_out(groups)])
-    for name, values in _divergences(posterior, term, candidates, weights).items():
-        mean = values[:, : len(fresh)].mean(axis=1)
-        half = jackknife(float(mean[0]), mean[3:], confidence) if len(mean) > 4 else np.inf
-        figure = Figure(
-            float(mean[0]), max(float(mean[0] - half), 0.0), float(mean[0] + half), float(kept.sum())
-        )
-        worst = int(np.argmax(values[1]))
-        divergences[name] = Divergence(
-            figure, float(values[2, worst]), raw_point(term.schema, candidates[worst])
-        )
-    variation = divergences["total_variation"]
-    return Satisfaction(
-        name=rule_name(term),
-        text=term.rule.text(term.schema),
-        tolerance=term.tolerance,
-        verdict=verdict(variation.mean, term.tolerance),
-        points=len(fresh),
-        points_found=found,
-        worst_point=variation.worst_point,
-        worst_how=split.how,
-        divergences=divergences,
-    )
-
-
-def _divergences(
-    posterior: Posterior, term: RuleTerm, coded: Float[np.ndarray, "n Q"], weights: np.ndarray
-) -> dict[str, Float[np.ndarray, "rows n"]]:
-    """Each divergence by name, for each row of weights of the kept draws."""
-    parts: list[dict[str, np.ndarray]] = []
-    for block, values in function_blocks(posterior, coded):
-        located: Located = term.rule.locate(coded[block], term.schema)
-        if not isinstance(located, NormalMixture):
-            parts.append(class_divergences(located, np.tensordot(weights, values, axes=1)))
-            continue
-        some = np.unique(np.linspace(0, len(values) - 1, min(NORMAL_DRAWS, len(values))).astype(int))
-        few = weights[:, some]
-        few = few / few.sum(axis=1, keepdims=True)
-        parts.append(normal_divergences(located, values[some], posterior.noise[some], few))
-    return {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
