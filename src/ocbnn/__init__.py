@@ -11,6 +11,9 @@ The rooms, in the order data go through them; each imports only from those befor
 - `linting`: what is wrong with a set of rules before anything is fitted.
 - `networks`, `likelihoods`, `priors`: Φ_w, p(y | Φ_w), and HOW belief enters.
 - `model`: all of it as one log-density of a flat vector w.
+- `inference`: engines and the one loop; `infer` gives draws of a model.
+- `posterior`: what draws say: predictions, satisfaction, enforcement, conflict, files.
+- `estimators`: `OCBNNRegressor`, `OCBNNClassifier`, in scikit-learn's contract.
 - `datasets`: the tables that come with the package.
 - `cli`: the `ocbnn` command.
 
@@ -25,7 +28,18 @@ from typing import TYPE_CHECKING, Any
 from ocbnn._version import __version__
 
 if TYPE_CHECKING:
-    from ocbnn.errors import ModelError, OCBNNError, RegionError, RuleError, SchemaError
+    from ocbnn.errors import (
+        FileError,
+        ModelError,
+        OCBNNError,
+        OCBNNWarning,
+        RegionError,
+        RuleError,
+        SchemaError,
+        UnmetRuleError,
+    )
+    from ocbnn.estimators import OCBNNClassifier, OCBNNRegressor, load
+    from ocbnn.inference.run import infer
     from ocbnn.linting import lint
     from ocbnn.model import Model
     from ocbnn.networks import MLP
@@ -37,30 +51,44 @@ if TYPE_CHECKING:
 __all__ = [
     "MLP",
     "Constraint",
+    "FileError",
     "Model",
     "ModelError",
+    "OCBNNClassifier",
     "OCBNNError",
+    "OCBNNRegressor",
+    "OCBNNWarning",
     "RegionError",
     "RuleError",
     "Schema",
     "SchemaError",
+    "UnmetRuleError",
     "__version__",
+    "infer",
     "lint",
+    "load",
     "load_rules",
     "parse_rule",
 ]
 
 _HOMES = {
     "Constraint": "ocbnn.rules.constraint",
+    "FileError": "ocbnn.errors",
     "MLP": "ocbnn.networks",
     "Model": "ocbnn.model",
     "ModelError": "ocbnn.errors",
+    "OCBNNClassifier": "ocbnn.estimators",
     "OCBNNError": "ocbnn.errors",
+    "OCBNNRegressor": "ocbnn.estimators",
+    "OCBNNWarning": "ocbnn.errors",
     "RegionError": "ocbnn.errors",
     "RuleError": "ocbnn.errors",
     "Schema": "ocbnn.schema",
     "SchemaError": "ocbnn.errors",
+    "UnmetRuleError": "ocbnn.errors",
+    "infer": "ocbnn.inference.run",
     "lint": "ocbnn.linting",
+    "load": "ocbnn.estimators",
     "load_rules": "ocbnn.rules.files",
     "parse_rule": "ocbnn.rules.parse",
 }

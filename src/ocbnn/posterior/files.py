@@ -1,6 +1,6 @@
 """Saved models: a folder of plain files, and nothing in it that could run.
 
-    model.json           format version, network, likelihood, schema, prior, rules' terms, provenance, checksums
+    model.json           version, network, likelihood, schema, prior, rules' terms, provenance, checksums
     rules.yaml           the rules in words
     draws.safetensors    draws, and the points at which rules were scored
     diagnostics.json     how the run went
@@ -29,6 +29,7 @@ from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.folders import checksum, existing_folder, read_file, write_folder
 from ocbnn.posterior.stored import (
     Arrays,
+    Dtype,
     StoredArray,
     StoredFile,
     StoredModel,
@@ -52,7 +53,7 @@ LARGEST_TEXT = 32 * 2**20
 LARGEST_DRAWS = 8 * 2**30
 LARGEST_HEADER = 4 * 2**20
 NO_RULES = b"[]\n"
-DTYPES = {"float32": "F32", "float64": "F64", "uint8": "U8"}
+DTYPES: dict[str, Dtype] = {"float32": "F32", "float64": "F64", "uint8": "U8"}
 
 
 class Loaded(NamedTuple):
@@ -125,20 +126,22 @@ def _stored(
     posterior: Posterior, arrays: Arrays, files: Mapping[str, bytes], estimator: Mapping[str, Any] | None
 ) -> StoredModel:
     model = posterior.model
-    enforced = {id(rule) for rule in posterior.enforced} | {id(rule.rule) for rule in posterior.enforced}
+    enforced = [rule.rule for rule in posterior.enforced]
+    if any(rule not in [own.rule for own in posterior.rules] for rule in enforced):
+        raise FileError(
+            "The model cannot be saved: a rule was enforced on it that is not among its own. Enforce it "
+            "again after loading, or fit with it."
+        )
     try:
         return StoredModel(
             format="ocbnn",
             version=VERSION,
             written_by=f"ocbnn {__version__}",
-            schema=posterior.schema.to_json(),
+            schema_=posterior.schema.to_json(),
             network=stored_network(model.network),
             likelihood=stored_likelihood(model.likelihood),
             prior_scale=stored_prior(model.prior)[0],
-            rules=[
-                stored_rule(rule, enforced=id(rule) in enforced or id(rule.rule) in enforced)
-                for rule in posterior.rules
-            ],
+            rules=[stored_rule(rule, enforced=rule.rule in enforced) for rule in posterior.rules],
             conditional=isinstance(model.prior, ConditionalPrior),
             arrays={
                 name: StoredArray(dtype=DTYPES[array.dtype.name], shape=list(array.shape))

@@ -26,6 +26,7 @@ from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Schema
 
 Arrays = dict[str, np.ndarray]
+Dtype = Literal["F32", "F64", "U8"]
 
 Count = Annotated[int, Field(ge=0, le=2**40)]
 Width = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -36,7 +37,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class Strict(BaseModel):
     """No field is unknown, none is guessed from another type."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, validate_by_name=True, validate_by_alias=True)
 
 
 class StoredNetwork(Strict):
@@ -82,7 +83,7 @@ class StoredFile(Strict):
 class StoredArray(Strict):
     """What one array of draws.safetensors has to look like."""
 
-    dtype: Literal["F32", "F64", "U8"]
+    dtype: Dtype
     shape: Annotated[list[Count], Field(max_length=3)]
 
     @property
@@ -112,7 +113,7 @@ class StoredModel(Strict):
     files: dict[str, StoredFile]
 
 
-# From objects to what is stored -------------------------------------------------------------------------------
+# From objects to what is stored -----------------------------------------------------------------------------
 
 
 def stored_network(network: Network) -> StoredNetwork:
@@ -156,12 +157,13 @@ def stored_prior(prior: Prior | ConditionalPrior) -> tuple[float | Literal["each
 
 def stored_rule(rule: RuleTerm, *, enforced: bool) -> StoredRule:
     """A rule's term, strength and sampler."""
-    if type(TERMS.get(rule.term.name)) is not type(rule.term):
-        raise FileError(f"The term {rule.term.name!r} is not one of the library's, so it cannot be saved.")
-    assert dataclasses.is_dataclass(rule.term)
+    term: Any = rule.term
+    library: dict[str, type] = {name: type(known) for name, known in TERMS.items()}
+    if library.get(term.name) is not type(term):
+        raise FileError(f"The term {term.name!r} is not one of the library's, so it cannot be saved.")
     settings = {
         name: list(value) if isinstance(value, tuple) else value
-        for name, value in dataclasses.asdict(rule.term).items()
+        for name, value in dataclasses.asdict(term).items()
     }
     return StoredRule(
         term=rule.term.name,

@@ -1,0 +1,13 @@
+"""Estimators in scikit-learn's contract: tables and rules in, predictions in raw units out.
+
+- `tables.py`: what users hand over, as tables with names; equal rows merged.
+- `defaults.py`: choices that a user need not make.
+- `base.py`, `regressor.py`, `classifier.py`: the estimators.
+- `files.py`: saved and loaded.
+"""
+
+from ocbnn.estimators.classifier import OCBNNClassifier
+from ocbnn.estimators.files import load
+from ocbnn.estimators.regressor import OCBNNRegressor
+
+__all__ = ["OCBNNClassifier", "OCBNNRegressor", "load"]

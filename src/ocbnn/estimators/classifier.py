@@ -1,0 +1,200 @@
+"""Classification under rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import ClassifierMixin
+
+from ocbnn.errors import ModelError
+from ocbnn.estimators.base import OCBNNEstimator
+from ocbnn.estimators.tables import Rows, read_labels, read_table
+from ocbnn.likelihoods import Balanced, Bernoulli, Categorical
+from ocbnn.model import Model
+from ocbnn.priors.conditional import ConditionalPrior
+from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.located import AllowedClasses
+from ocbnn.rules.outputs import Classes
+from ocbnn.schema import Task
+
+
+class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
+    """A Bayesian neural network for classes, under rules; any number of classes, labels of any kind.
+
+    Args:
+        rules: rules in words, constraints, or the path of a rules.yaml; one or several.
+        engine: "auto" (chains for small tables, a variational posterior for large ones), a name such as
+            "nuts", or an engine with its settings.
+        hidden: units of each hidden layer; by the number of rows unless given.
+        activation: "tanh", "rbf", "relu" or "gelu".
+        prior: scale of the outputs' weights (in logits), or a base prior.
+        class_weight: "balanced", or a weight for each label: what a mistake on a row of that class costs.
+            The fit minds the classes accordingly and `predict` chooses by them; probabilities (and rules,
+            which speak of them) stay those of the data as they are.
+        tolerance: the share of violation accepted of rules that do not say it themselves.
+        columns: what to declare about columns: {"age": {"bounds": (18, None), "transform": "log"}}; for the
+            target {"levels": […]} declares classes that do not occur.
+        draws: of each chain (engines without chains: in all).
+        members: chains, particles or ensemble members.
+        batch: rows of a minibatch, for engines that take them; by the number of rows unless given.
+        preparation: settings of warm start and strength search, `ocbnn.inference.prepare.Settings`.
+        cores: groups of chains that run side by side; all cores unless given.
+        strict: raise where a rule is not kept within its tolerance, instead of warning.
+        random_state: a seed.
+
+    Attributes:
+        classes_: the labels, in the order of probabilities.
+        schema_: the table as it was understood.
+        rules_: the rules as constraints.
+        posterior_: draws with their model and provenance.
+        outcomes_: how each rule fared.
+
+    >>> model = OCBNNClassifier(rules=["if x0 > 2 then y = 1"])
+    """
+
+    task: ClassVar[Task] = "classification"
+    classes_: np.ndarray
+
+    def __init__(
+        self,
+        rules: Any = None,
+        *,
+        engine: Any = "auto",
+        hidden: Any = None,
+        activation: str = "tanh",
+        prior: Any = None,
+        class_weight: Any = None,
+        tolerance: float | None = None,
+        columns: Any = None,
+        draws: int | None = None,
+        members: int | None = None,
+        batch: int | None = None,
+        preparation: Any = None,
+        cores: int | None = None,
+        strict: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.rules = rules
+        self.engine = engine
+        self.hidden = hidden
+        self.activation = activation
+        self.prior = prior
+        self.class_weight = class_weight
+        self.tolerance = tolerance
+        self.columns = columns
+        self.draws = draws
+        self.members = members
+        self.batch = batch
+        self.preparation = preparation
+        self.cores = cores
+        self.strict = strict
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows and rules; a row of weight 2 is as two equal rows."""
+        frame = read_table(self, X, reset=True)
+        target, dtype = read_labels(self, y, len(frame))
+        self._label_dtype = dtype
+        return self._fit(X, frame, target, sample_weight)
+
+    def _model(self, rows: Rows, rules: Sequence[Constraint], seed: int) -> Model:
+        target = rows.schema.target
+        assert target is not None
+        if len(target.classes) < 2:
+            raise ModelError(
+                f"{target.name!r} has only the one class {target.classes[0]!r}, and a classifier needs at "
+                "least two. Classes that do not occur can be declared: "
+                f"columns={{{target.name!r}: {{'levels': […]}}}}."
+            )
+        self.classes_ = _labels(target.classes, self._label_dtype)
+        codes = target.to_model(rows.target)
+        weights = class_weights(self.class_weight, self.classes_, codes, rows.weights)
+        model = self._built(rows, rules, seed, row_weights=rows.weights * weights[codes])
+        return model if self.class_weight is None else balanced(model, weights)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class, `(n,)`; with `class_weight` the one whose omission would cost most.
+
+        Weights never move a prediction out of what a rule allows where the most probable class is allowed.
+        """
+        coded = self._rows(X)
+        prediction = self._predicted(coded, levels=())
+        probabilities, target = prediction.probabilities, self.schema_.target
+        assert probabilities is not None
+        assert target is not None
+        choice = target.to_model(prediction.point)
+        likelihood = self.posterior_.model.likelihood
+        if isinstance(likelihood, Balanced):
+            weighted = probabilities * np.exp(np.asarray(likelihood.log_weights))
+            choice = np.argmax(self._allowed_weights(weighted, coded, choice), axis=1)
+        return self.classes_[choice]
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "n C"]:
+        """The probability of every class, in the order of `classes_`, corrected for `class_weight`."""
+        probabilities = self._prediction(X, levels=()).probabilities
+        assert probabilities is not None
+        return probabilities
+
+    def predict_log_proba(self, X: Any) -> Float[np.ndarray, "n C"]:
+        """Logarithms of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def _allowed_weights(
+        self, weighted: Float[np.ndarray, "n C"], coded: Float[np.ndarray, "n Q"], choice: np.ndarray
+    ) -> Float[np.ndarray, "n C"]:
+        for rule in self.rules_:
+            if not isinstance(rule.output, Classes):
+                continue
+            inside = np.flatnonzero(rule.region.contains(coded, self.schema_))
+            located = rule.locate(coded[inside], self.schema_)
+            assert isinstance(located, AllowedClasses)
+            obeyed = np.asarray(located.allowed)[np.arange(len(inside)), choice[inside]]
+            weighted[inside[obeyed]] *= np.asarray(located.allowed)[obeyed]
+        return weighted
+
+
+def class_weights(
+    given: Any, classes: np.ndarray, codes: np.ndarray, row_weights: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " C"]:
+    """The weight of each class, scaled so that the weights of all rows add up to what they were."""
+    if given is None:
+        return np.ones(len(classes))
+    occurring = np.bincount(codes, row_weights, minlength=len(classes))
+    if isinstance(given, str):
+        if given != "balanced":
+            raise ModelError(f'class_weight is "balanced", or a weight for each label, not {given!r}.')
+        weights = np.where(occurring > 0, occurring.sum() / np.maximum(occurring, 1e-300), 1.0)
+    elif isinstance(given, Mapping):
+        unknown = [label for label in given if label not in classes.tolist()]
+        if unknown:
+            raise ModelError(
+                f"class_weight has a weight for {unknown[0]!r}, which is not among the classes "
+                f"{classes.tolist()}."
+            )
+        weights = np.array([float(given.get(label, 1.0)) for label in classes.tolist()])
+    else:
+        raise ModelError(f'class_weight is "balanced", or a weight for each label, not {given!r}.')
+    if not (np.isfinite(weights).all() and (weights > 0).all()):
+        raise ModelError(f"Every weight in class_weight is positive and finite; got {given!r}.")
+    return weights * occurring.sum() / (weights * occurring).sum()
+
+
+def balanced(model: Model, weights: Float[np.ndarray, " C"]) -> Model:
+    """The model whose likelihood knows that its rows are weighted by class."""
+    assert isinstance(model.likelihood, Bernoulli | Categorical)
+    likelihood = Balanced(model.likelihood, tuple(float(value) for value in np.log(weights)))
+    prior = model.prior
+    if isinstance(prior, ConditionalPrior):
+        prior = replace(prior, likelihood=likelihood)
+    return replace(model, likelihood=likelihood, prior=prior)
+
+
+def _labels(classes: Sequence[Any], dtype: np.dtype[Any]) -> np.ndarray:
+    """The classes as an array of the dtype that the target came in."""
+    labels = np.array(classes, dtype=object)
+    return labels if dtype.kind == "O" else labels.astype(dtype)

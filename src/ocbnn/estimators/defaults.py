@@ -1,0 +1,84 @@
+"""Choices that a user need not make: size, prior, engine and budget, by the size of the table.
+
+Measured with `benchmarks/estimators.py`; docs/estimators.md has the figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ocbnn.errors import ModelError
+from ocbnn.inference.base import Engine
+from ocbnn.inference.bbb import Bbb
+from ocbnn.inference.engines import choose
+from ocbnn.inference.hmc import Hmc
+from ocbnn.model import Model
+from ocbnn.networks import MLP
+from ocbnn.priors.base import Prior
+from ocbnn.priors.isotropic import IsotropicGaussian
+
+SMALL_TABLE = 5_000
+MOST_CHAIN_WORK = 1e6
+"""Rows × weights up to which chains take minutes at the most."""
+BATCH = 1024
+LOGIT_SCALE = 10.0
+"""Classes are often nearly certain, so logits are larger than standardised targets."""
+
+
+def hidden_units(hidden: Any, rows: int) -> tuple[int, ...]:
+    """The widths asked for, or one small layer for small tables and two larger ones for large tables."""
+    if hidden is None:
+        return (20,) if rows <= SMALL_TABLE else (50, 50)
+    widths = (hidden,) if isinstance(hidden, int | np.integer) else hidden
+    if isinstance(widths, str) or not isinstance(widths, Sequence | np.ndarray):
+        raise ModelError(f"hidden is a number of units, or one for each layer, not {hidden!r}.")
+    return tuple(int(width) for width in widths)
+
+
+def base_prior(prior: Any, network: MLP, *, classification: bool) -> Prior:
+    """Independent Gaussians, σ/√fan-in for weights, so that wide layers do not mean larger functions.
+
+    A number multiplies the scale of the last layer's weights. Biases have a standard deviation of 1.
+    """
+    if isinstance(prior, Prior):
+        return prior
+    if prior is None:
+        prior = LOGIT_SCALE if classification else 1.0
+    if isinstance(prior, bool) or not isinstance(prior, int | float | np.number) or not prior > 0:
+        raise ModelError(f"prior is a positive number (the scale of outputs) or a Prior, not {prior!r}.")
+    scale = 1.0 / np.sqrt(network.fan_in())
+    last = network.widths[-2] * network.outputs
+    scale[network.size - last - network.outputs : network.size - network.outputs] *= float(prior)
+    return IsotropicGaussian(network.size, scale)
+
+
+def suited_engine(engine: Any, model: Model) -> Engine:
+    """The engine asked for; on "auto" chains where they take minutes at the most, else a variational one."""
+    if engine != "auto":
+        return choose(engine, model)[0]
+    rows = 0 if model.data is None else len(model.data.inputs)
+    return Hmc() if rows * model.size <= MOST_CHAIN_WORK else Bbb()
+
+
+def batch_rows(batch: Any, engine: Engine, rows: int) -> int | None:
+    """Rows of a minibatch for engines that take them; all of them where they are few."""
+    if batch is not None:
+        return positive(batch, "batch")
+    return BATCH if engine.stochastic and rows > 2 * BATCH else None
+
+
+def draw_count(draws: Any, engine: Engine) -> int:
+    """Draws of each chain, or in all for engines without chains."""
+    if draws is None:
+        return 250 if engine.collects == "along" else 500
+    return positive(draws, "draws")
+
+
+def positive(value: Any, what: str) -> int:
+    """A positive whole number."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ModelError(f"{what} is a positive whole number, not {value!r}.")
+    return int(value)

@@ -1,0 +1,116 @@
+"""Regression under rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import RegressorMixin
+
+from ocbnn.errors import ModelError
+from ocbnn.estimators.base import OCBNNEstimator, require_share
+from ocbnn.estimators.tables import Rows, read_numbers, read_table
+from ocbnn.model import Model
+from ocbnn.rules.constraint import Constraint
+from ocbnn.schema import Task
+
+
+class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
+    """A Bayesian neural network for a number, under rules; everything a user gives or gets is in raw units.
+
+    Args:
+        rules: rules in words, constraints, or the path of a rules.yaml; one or several.
+        engine: "auto" (chains for small tables, a variational posterior for large ones), a name such as
+            "nuts", or an engine with its settings.
+        hidden: units of each hidden layer; by the number of rows unless given.
+        activation: "tanh", "rbf", "relu" or "gelu".
+        prior: scale of the outputs' weights (in standard deviations of y), or a base prior.
+        noise: standard deviation of y around the function, in units of y; learnt unless given.
+        tolerance: the share of violation accepted of rules that do not say it themselves.
+        columns: what to declare about columns: {"age": {"bounds": (18, None), "transform": "log"}}.
+        draws: of each chain (engines without chains: in all).
+        members: chains, particles or ensemble members.
+        batch: rows of a minibatch, for engines that take them; by the number of rows unless given.
+        preparation: settings of warm start and strength search, `ocbnn.inference.prepare.Settings`.
+        cores: groups of chains that run side by side; all cores unless given.
+        strict: raise where a rule is not kept within its tolerance, instead of warning.
+        random_state: a seed.
+
+    Attributes:
+        schema_: the table as it was understood.
+        rules_: the rules as constraints.
+        posterior_: draws with their model and provenance.
+        outcomes_: how each rule fared.
+
+    >>> model = OCBNNRegressor(rules=["if x0 > 2 then y >= 0"])
+    """
+
+    task: ClassVar[Task] = "regression"
+
+    def __init__(
+        self,
+        rules: Any = None,
+        *,
+        engine: Any = "auto",
+        hidden: Any = None,
+        activation: str = "tanh",
+        prior: Any = None,
+        noise: float | None = None,
+        tolerance: float | None = None,
+        columns: Any = None,
+        draws: int | None = None,
+        members: int | None = None,
+        batch: int | None = None,
+        preparation: Any = None,
+        cores: int | None = None,
+        strict: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.rules = rules
+        self.engine = engine
+        self.hidden = hidden
+        self.activation = activation
+        self.prior = prior
+        self.noise = noise
+        self.tolerance = tolerance
+        self.columns = columns
+        self.draws = draws
+        self.members = members
+        self.batch = batch
+        self.preparation = preparation
+        self.cores = cores
+        self.strict = strict
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows and rules; a row of weight 2 is as two equal rows."""
+        frame = read_table(self, X, reset=True)
+        return self._fit(X, frame, read_numbers(self, y, len(frame)), sample_weight)
+
+    def _model(self, rows: Rows, rules: Sequence[Constraint], seed: int) -> Model:
+        if self.noise is not None and not (np.isfinite(self.noise) and self.noise > 0):
+            raise ModelError(f"noise is a positive standard deviation in units of y, not {self.noise!r}.")
+        return self._built(rows, rules, seed, noise=self.noise, row_weights=rows.weights)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The mean, `(n,)`; with `return_std` also the standard deviation of an observation, with noise."""
+        prediction = self._prediction(X, levels=())
+        if not return_std:
+            return prediction.point
+        assert prediction.observation is not None
+        return prediction.point, prediction.observation.sd
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Float[np.ndarray, "n 2"]:
+        """Where a new observation falls with that probability: its central quantiles."""
+        share = require_share(coverage, "coverage")
+        return self.predict_quantiles(X, (0.5 - share / 2, 0.5 + share / 2))
+
+    def predict_quantiles(self, X: Any, levels: Sequence[float]) -> Float[np.ndarray, "n L"]:
+        """Quantiles of a new observation, noise included."""
+        checked = tuple(require_share(level, "A quantile's level") for level in levels)
+        observation = self._prediction(X, levels=checked).observation
+        assert observation is not None
+        assert observation.quantiles is not None
+        return observation.quantiles

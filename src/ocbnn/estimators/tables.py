@@ -1,0 +1,206 @@
+"""What users hand over (DataFrames, arrays, weights) as tables with names; errors name column and remedy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    _check_sample_weight,
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
+
+from ocbnn.errors import SchemaError
+from ocbnn.schema import Column, Schema
+
+OBSERVED = (0.005, 0.995)
+IMPUTE = (
+    "Fill missing values before the fit: make_pipeline(SimpleImputer().set_output(transform='pandas'), "
+    "estimator), or drop these rows."
+)
+
+
+def read_table(estimator: Any, X: Any, *, reset: bool) -> pd.DataFrame:
+    """X as a DataFrame with names: its own, or x0, x1, … for an array.
+
+    Raises:
+        SchemaError: a missing or infinite value, with its column and the remedy.
+        ValueError, TypeError: what scikit-learn refuses: sparse, complex, the wrong number of columns.
+    """
+    if isinstance(X, pd.DataFrame) and all(isinstance(name, str) for name in X.columns):
+        _check_feature_names(estimator, X, reset=reset)
+        _check_n_features(estimator, X, reset=reset)
+        check_array(np.empty(X.shape, dtype=np.int8), estimator=estimator)
+        frame = X
+    else:
+        array = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
+        names = [f"x{i}" for i in range(array.shape[1])]
+        frame = pd.DataFrame(array, columns=names)
+        if array.dtype.kind in "OUS":
+            frame = frame.infer_objects()
+    _require_finite(frame)
+    return frame
+
+
+def array_kinds(X: Any, frame: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Declarations for the columns of an array, which says nothing of their kinds: numbers are continuous."""
+    if isinstance(X, pd.DataFrame) and list(X.columns) == list(frame.columns):
+        return {}
+    numeric = [str(name) for name in frame if pd.api.types.is_numeric_dtype(frame[name])]
+    return {name: {"kind": "continuous"} for name in numeric}
+
+
+def _require_finite(frame: pd.DataFrame) -> None:
+    for name in frame.columns:
+        series = frame[name]
+        missing = series.isna().to_numpy(dtype=bool)
+        if missing.any():
+            raise SchemaError(
+                f"Column {name!r} has {int(missing.sum())} missing values (NaN), the first in row "
+                f"{int(np.argmax(missing))}. {IMPUTE}"
+            )
+        if pd.api.types.is_float_dtype(series.dtype):
+            infinite = np.isinf(series.to_numpy(dtype=np.float64))
+            if infinite.any():
+                raise SchemaError(
+                    f"Column {name!r} is infinite (inf) in row {int(np.argmax(infinite))}. Give a finite "
+                    "value, or leave the row out."
+                )
+
+
+def read_numbers(estimator: Any, y: Any, rows: int) -> pd.Series:
+    """A regression target as a Series of finite numbers with its name, `y` where it has none."""
+    values = _one_column(estimator, y, rows)
+    try:
+        checked = check_array(
+            values, ensure_2d=False, dtype="numeric", input_name="y", estimator=estimator, copy=False
+        )
+    except ValueError as error:
+        raise SchemaError(f"{error} Leave rows without a target out of the fit.") from None
+    return pd.Series(checked.astype(np.float64), name=_name(y))
+
+
+def read_labels(estimator: Any, y: Any, rows: int) -> tuple[pd.Series, np.dtype[Any]]:
+    """A classification target as a Series of labels, and the dtype in which predictions go back."""
+    values = _one_column(estimator, y, rows)
+    missing = pd.isna(values)
+    if np.any(missing):
+        raise SchemaError(
+            f"Input y contains NaN, the first in row {int(np.argmax(missing))}. Leave rows without a label "
+            "out of the fit."
+        )
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise SchemaError("Input y contains infinity or a value too large for dtype('float64').")
+    check_classification_targets(values)
+    labels = values.astype(object) if values.dtype.kind in "US" else values
+    return pd.Series(labels, name=_name(y)), values.dtype
+
+
+def _one_column(estimator: Any, y: Any, rows: int) -> np.ndarray:
+    if y is None:
+        raise SchemaError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
+        )
+    if isinstance(y, pd.Series):
+        values = y.to_numpy()
+    elif isinstance(y, pd.DataFrame) and y.shape[1] == 1:
+        values = y.iloc[:, 0].to_numpy()
+    else:
+        values = column_or_1d(y, warn=True)
+    if len(values) != rows:
+        check_consistent_length(np.empty(rows), values)
+    return values
+
+
+def _name(y: Any) -> str:
+    if isinstance(y, pd.DataFrame):
+        return str(y.columns[0])
+    name = getattr(y, "name", None)
+    return "y" if name is None else str(name)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Distinct rows with their total weights, in an order that depends on their values alone.
+
+    A row of weight 3 and three equal rows are then the same thing, exactly.
+    """
+
+    frame: pd.DataFrame
+    target: pd.Series
+    weights: Float[np.ndarray, " n"]
+    schema: Schema
+
+
+def distinct_rows(
+    frame: pd.DataFrame, target: pd.Series, sample_weight: Any, schema: Schema, *, estimator: Any
+) -> Rows:
+    """Equal rows merged and rows of no weight left out; the schema's scaling follows the weights."""
+    weights = _check_sample_weight(sample_weight, frame, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise SchemaError(f"All weights are 0, so {type(estimator).__name__} has nothing to learn from.")
+    assert schema.target is not None
+    y = schema.target.to_model(target) if schema.target.task == "classification" else target.to_numpy()
+    used = np.flatnonzero(weights > 0)
+    whole = np.column_stack([schema.encode(frame), y])[used] + 0.0  # no −0 beside 0
+    _, first, inverse = np.unique(whole, axis=0, return_index=True, return_inverse=True)
+    total = np.bincount(inverse.ravel(), weights[used])
+    rows = used[first]
+    merged, outcome = frame.iloc[rows].reset_index(drop=True), target.iloc[rows].reset_index(drop=True)
+    return Rows(merged, outcome, total, weighted_schema(schema, whole[first], total))
+
+
+def weighted_schema(
+    schema: Schema, rows: Float[np.ndarray, "n columns"], weights: Float[np.ndarray, " n"]
+) -> Schema:
+    """The schema with centers, scales and observed ranges of the weighted rows (coded, the target last)."""
+    columns = tuple(
+        _weighted_column(column, rows[:, place], weights) for place, column in enumerate(schema.columns)
+    )
+    target = schema.target
+    if target is not None and target.task == "regression":
+        center, scale = _center_and_scale(rows[:, -1], weights)
+        observed = _observed(rows[:, -1], weights)
+        target = replace(target, center=center, scale=scale, observed=observed)
+    return Schema(columns, target)
+
+
+def _weighted_column(column: Column, values: np.ndarray, weights: np.ndarray) -> Column:
+    if column.kind == "category":
+        return column
+    if column.kind != "binary":
+        column = replace(column, observed=_observed(values, weights))
+    if column.transform == "none":
+        return column
+    center, scale = _center_and_scale(column.transformed(values), weights)
+    return replace(column, center=center, scale=scale)
+
+
+def _center_and_scale(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    if values.min() == values.max():
+        return float(values[0]), 1.0
+    largest = float(np.abs(values).max())
+    reduced = values / largest  # no square can overflow
+    center = float(np.average(reduced, weights=weights))
+    scale = float(np.sqrt(np.average((reduced - center) ** 2, weights=weights)))
+    # A spread that is nothing but rounding would blow noise up to the size of data.
+    return center * largest, scale * largest if scale > 1e-12 else 1.0
+
+
+def _observed(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """The 0.5 and 99.5 % quantiles, rounded outwards to values that occur, as of rows repeated by weight."""
+    order = np.argsort(values)
+    ends = np.cumsum(weights[order])
+    last = max(float(ends[-1]) - 1.0, 0.0)
+    places = np.floor(OBSERVED[0] * last), np.ceil(OBSERVED[1] * last)
+    low, high = np.minimum(np.searchsorted(ends, places, side="right"), len(values) - 1)
+    return float(values[order[low]]), float(values[order[high]])

@@ -1,0 +1,212 @@
+"""How much the data and each rule disagree, as numbers people can read.
+
+Three questions, each of a posterior with the rules beside one without:
+
+- Would the data alone have kept the rule? The violation mass under the posterior without any rule.
+- Does the rule cost anything? The log score of rows that neither posterior has seen, with and without it.
+- What does it change? The difference between the two point predictions, how large and where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from ocbnn.errors import OCBNNError
+from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.figures import Figure
+from ocbnn.posterior.functions import Table, as_coded, function_blocks
+from ocbnn.posterior.satisfaction import satisfaction
+from ocbnn.posterior.search import fresh_points, rule_name
+from ocbnn.priors.conditional import RuleTerm
+
+POINTS = 500
+WHERE = 5
+
+
+class LogScore(NamedTuple):
+    """Mean log predictive density (nats per row) of held-out rows, with and without a rule.
+
+    `difference` is with − without, below 0 where the rule costs; `error` is its standard error over rows,
+    which are the same for both.
+    """
+
+    with_rule: float
+    without_rule: float
+    difference: float
+    error: float
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class Conflict:
+    """One rule against the data.
+
+    Attributes:
+        name: the rule's name, or its text.
+        text: the rule in words.
+        measure: what the two violations are: "violation", or for a probabilistic rule "total variation".
+        violation_without: under the posterior without any rule, on fresh points of the rule's region.
+        violation_with: the same under the posterior with all rules.
+        log_score: of held-out rows with and without this rule; None where there were none.
+        change_inside: mean absolute change of the point prediction at fresh points of the region that this
+            rule causes: in units of y, or as total variation between class probabilities.
+        change_outside: the same at rows of the table outside of the region; None where there are none.
+        where: the rows and points with the largest change, in raw units, with the predictions with and
+            without the rule.
+    """
+
+    name: str
+    text: str
+    measure: str
+    violation_without: Figure
+    violation_with: Figure
+    log_score: LogScore | None
+    change_inside: float
+    change_outside: float | None
+    where: pd.DataFrame
+
+    def __str__(self) -> str:
+        words = (
+            f"{self.name}: {self.measure} {self.violation_without} without rules, {self.violation_with} with "
+            f"them; predictions change by {self.change_inside:.3g} in its region"
+        )
+        if self.change_outside is not None:
+            words += f" and {self.change_outside:.3g} elsewhere"
+        if self.log_score is not None:
+            score = self.log_score
+            words += (
+                f"; log score of {score.rows} held-out rows {score.difference:+.3g} ± {score.error:.2g} "
+                "through the rule"
+            )
+        return words
+
+
+def conflict(
+    with_rules: Posterior,
+    without_rules: Posterior,
+    without_each: Sequence[Posterior] | None = None,
+    *,
+    held_out: Table | None = None,
+    y: Any = None,
+    points: int = POINTS,
+    where: int = WHERE,
+    key: int = 0,
+) -> tuple[Conflict, ...]:
+    """The conflict of every rule of `with_rules` with the data.
+
+    Args:
+        with_rules: the posterior under all rules.
+        without_rules: of the same data, under none.
+        without_each: for each rule, the posterior under all rules but this one: then log scores and changes
+            are those of this rule alone. `without_rules` stands in for each unless given.
+        held_out: rows that no posterior has seen, for the log score.
+        y: their target, raw.
+        points: fresh points of each region.
+        where: how many places of the largest change are named.
+        key: seed of the points.
+    """
+    rules = with_rules.rules
+    if not rules:
+        raise OCBNNError("The posterior has no rules, so nothing can conflict with the data.")
+    others = [without_rules] * len(rules) if without_each is None else list(without_each)
+    if len(others) != len(rules):
+        raise OCBNNError(f"There are {len(rules)} rules, but posteriors without {len(others)} of them.")
+    if (held_out is None) != (y is None):
+        raise OCBNNError("A log score needs held-out rows and their target: give both, or neither.")
+    scores = None if held_out is None else log_scores(with_rules, held_out, y)
+    results = []
+    for rule, other in zip(rules, others, strict=True):
+        measure, broken_without = _violation(without_rules, rule, points, key)
+        _, broken_with = _violation(with_rules, rule, points, key)
+        score = None
+        if scores is not None:
+            assert held_out is not None
+            score = _compared(scores, log_scores(other, held_out, y))
+        inside, outside, places = _changes(with_rules, other, rule, points, where, key)
+        text = rule.rule.text(rule.schema)
+        results.append(
+            Conflict(
+                rule_name(rule), text, measure, broken_without, broken_with, score, inside, outside, places
+            )
+        )
+    return tuple(results)
+
+
+def log_scores(posterior: Posterior, table: Table, y: Any) -> Float[np.ndarray, " n"]:
+    """Log predictive density of every row: log (1/S) Σ_s p(y | Φ_s(x)), y in raw units."""
+    coded = as_coded(posterior, table)
+    target = posterior.target
+    model_y = target.to_model(pd.Series(np.asarray(y), name=target.name))
+    if len(model_y) != len(coded):
+        raise OCBNNError(f"There are {len(coded)} rows, but {len(model_y)} values of the target.")
+    scores = np.empty(len(coded))
+    for block, values in function_blocks(posterior, coded):
+        if posterior.classes:
+            chosen = values.mean(axis=0)[np.arange(values.shape[1]), model_y[block]]
+            scores[block] = np.log(np.maximum(chosen, np.finfo(float).tiny))
+        else:
+            raw = target.to_raw(model_y[block])
+            densities = norm.logpdf(raw, values, posterior.noise[:, None])
+            scores[block] = logsumexp(densities, axis=0) - np.log(len(values))
+    return scores
+
+
+def point_predictions(posterior: Posterior, table: Table) -> np.ndarray:
+    """The mean of Φ over draws: y raw `(n,)`, or class probabilities `(n, C)`."""
+    return np.concatenate([values.mean(axis=0) for _, values in function_blocks(posterior, table)])
+
+
+def _violation(posterior: Posterior, rule: RuleTerm, points: int, key: int) -> tuple[str, Figure]:
+    (found,) = satisfaction(posterior, [rule], points=points, key=key, ascent=False)
+    if found.epsilon_mean is not None:
+        return "violation", found.epsilon_mean
+    return "total variation", found.divergences["total_variation"].mean
+
+
+def _compared(with_rule: np.ndarray, without_rule: np.ndarray) -> LogScore:
+    difference = with_rule - without_rule
+    count = len(difference)
+    error = float(difference.std(ddof=1) / np.sqrt(count)) if count > 1 else float("nan")
+    return LogScore(
+        float(with_rule.mean()), float(without_rule.mean()), float(difference.mean()), error, count
+    )
+
+
+def _changes(
+    with_rule: Posterior, without_rule: Posterior, rule: RuleTerm, points: int, where: int, key: int
+) -> tuple[float, float | None, pd.DataFrame]:
+    """Mean change inside the region, outside of it, and the places of the largest."""
+    schema, data = with_rule.schema, with_rule.model.data
+    inside = fresh_points(rule, points, key)
+    outside = np.zeros((0, inside.shape[1]))
+    if data is not None:
+        rows = schema.to_raw(np.asarray(data.inputs, dtype=float))
+        outside = rows[~rule.rule.region.contains(rows, schema)]
+    coded = np.concatenate([inside, outside])
+    here, there = point_predictions(with_rule, coded), point_predictions(without_rule, coded)
+    change = np.abs(here - there) if here.ndim == 1 else 0.5 * np.abs(here - there).sum(axis=1)
+    largest = np.argsort(-change, kind="stable")[:where]
+    places = schema.decode(coded[largest])
+    for label, values in (("with the rule", here), ("without it", there)):
+        for name, column in _named(with_rule, values[largest], label):
+            places[name] = column
+    places["change"] = change[largest]
+    after = float(change[len(inside) :].mean()) if len(outside) else None
+    return float(change[: len(inside)].mean()), after, places
+
+
+def _named(posterior: Posterior, values: np.ndarray, label: str) -> list[tuple[str, np.ndarray]]:
+    target = posterior.target.name
+    if values.ndim == 1:
+        return [(f"{target} {label}", values)]
+    classes = posterior.classes
+    shown = range(1, 2) if len(classes) == 2 else range(len(classes))
+    return [(f"P({target} = {classes[index]}) {label}", values[:, index]) for index in shown]
