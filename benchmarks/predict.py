@@ -9,6 +9,7 @@ fails below a half, or above 1 GB.
 from __future__ import annotations
 
 import argparse
+import itertools
 import resource
 import statistics
 import sys
@@ -64,7 +65,7 @@ def main() -> int:
     draws = posterior()
     table = np.random.default_rng(2).standard_normal((405_000, COLUMNS))
     widths = (COLUMNS, *HIDDEN, 1)
-    operations = 2 * sum(a * b for a, b in zip(widths[:-1], widths[1:], strict=True)) * DRAWS
+    operations = 2 * sum(a * b for a, b in itertools.pairwise(widths)) * DRAWS
     predict(draws, table[:TURN], levels=(), coverage=None)
     fractions, step = [], max(TURN, rows // 20)
     for begin in range(0, rows, step):

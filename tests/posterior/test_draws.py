@@ -1,0 +1,148 @@
+"""A posterior keeps its draws in place, knows where they come from, and goes to ArviZ."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import arviz_stats
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+from ocbnn.errors import OCBNNError
+from ocbnn.inference.result import Result, RuleOutcome
+from ocbnn.model import Data, Model
+from ocbnn.posterior.draws import Posterior, data_hash
+from ocbnn.posterior.functions import function_draws
+from ocbnn.rules.parse import parse_rule
+from ocbnn.schema import Schema
+from posterior_cases import NOISE, SCALE, class_constants, constants, lines, random_posterior
+
+RULE = "if x > 1 then y >= 0"
+
+
+@pytest.fixture(scope="module")
+def frame():
+    x = np.linspace(-2.0, 2.0, 12)
+    return pd.DataFrame({"x": x, "y": x**2 + 3.0})
+
+
+@pytest.fixture(scope="module")
+def model(frame):
+    schema = Schema.infer(frame, target="y")
+    rule = parse_rule(RULE, schema, name="floor", source="a book", reason="physics", tolerance=0.02)
+    return Model.build(frame=frame, schema=schema, rules=[rule], hidden=(3,), noise=0.5)
+
+
+@pytest.fixture(scope="module")
+def result(model):
+    return Result(
+        draws=np.random.default_rng(0).normal(size=(2, 20, model.size)),
+        model=model,
+        engine="hmc",
+        settings={"warmup": 10, "array": np.arange(2), "step": np.float64(0.1)},
+        seed=7,
+        status="converged: yes",
+        converged=True,
+        diagnostics=None,
+        rules=(RuleOutcome("floor", 3.0, True, 0.02, 0.5, 0.1, False, "too far"),),
+        log_density=np.zeros((2, 20)),
+        acceptance=np.array([0.8, np.nan]),
+    )
+
+
+def test_flat_draws_are_the_kept_ones_chain_after_chain():
+    posterior = constants(np.arange(6.0).reshape(2, 3))
+    kept = np.array([[True, False, True], [False, True, False]])
+    masked = posterior.with_kept(kept)
+    np.testing.assert_allclose(function_draws(masked, np.zeros((1, 1)))[:, 0], [0.0, 2.0, 4.0], atol=1e-12)
+    np.testing.assert_array_equal(masked.draws, posterior.draws)
+
+
+def test_draws_or_masks_of_a_wrong_shape_are_refused(model):
+    with pytest.raises(OCBNNError, match="shape"):
+        Posterior(np.zeros((2, 3)), model)
+    with pytest.raises(OCBNNError, match="not empty"):
+        Posterior(np.zeros((2, 0, model.size)), model)
+    with pytest.raises(OCBNNError, match="kept has the shape"):
+        Posterior(np.zeros((2, 3, model.size)), model, kept=np.ones((3, 2), bool))
+    with pytest.raises(OCBNNError, match="at least one draw"):
+        Posterior(np.zeros((2, 3, model.size)), model, kept=np.zeros((2, 3), bool))
+    with pytest.raises(OCBNNError, match="prior_correction"):
+        Posterior(np.zeros((2, 3, model.size)), model, prior_correction=np.zeros(2))
+
+
+def test_provenance_is_plain_json_and_says_what_rules_and_data_were_used(result, model):
+    provenance = Posterior.from_result(result).provenance
+    assert json.loads(json.dumps(provenance, allow_nan=False)) == provenance
+    (rule,) = provenance["rules"]
+    assert rule["text"] == RULE
+    assert (rule["name"], rule["source"], rule["reason"]) == ("floor", "a book", "physics")
+    assert rule["tolerance"] == 0.02
+    assert rule["strength"] == float(model.prior.rules[0].points.strength)
+    assert rule["term"] == model.prior.rules[0].term.name
+    assert Schema.from_json(provenance["schema"]) == model.schema
+    assert provenance["versions"]["jax"] == jax.__version__
+    assert provenance["seed"] == 7
+    assert provenance["settings"]["array"] == [0, 1]
+    assert provenance["acceptance"] == [0.8, None]
+    assert provenance["unmet"][0]["reason"] == "too far"
+    assert "empirical" in provenance["empirical_prior"]
+    assert provenance["chains"] is True
+
+
+def test_the_hash_of_the_data_is_that_of_their_bytes_and_changes_with_them(model):
+    data = Data(np.array([[1.0, 2.0]]), np.array([3.0]))
+    expected = hashlib.sha256(
+        b"(1, 2)" + np.array([1.0, 2.0]).tobytes() + b"(1,)" + np.array([3.0]).tobytes()
+    ).hexdigest()
+    assert data_hash(data) == expected
+    assert data_hash(data._replace(y=np.array([3.5]))) != expected
+    assert data_hash(None) is None
+
+
+def test_noise_is_in_raw_units_fixed_or_learnt():
+    np.testing.assert_allclose(constants(np.zeros((1, 3))).noise, NOISE)
+    posterior = lines(np.zeros((1, 2)), np.zeros((1, 2)))
+    learnt = Model.build(schema=posterior.schema, hidden=())
+    draws = np.concatenate([posterior.draws, np.log([[[0.5], [2.0]]])], axis=-1)
+    np.testing.assert_allclose(Posterior(draws, learnt).noise, [0.5 * SCALE, 2.0 * SCALE])
+
+
+def test_arviz_accepts_the_tree_and_finds_the_functions_in_it(result, frame):
+    posterior = Posterior.from_result(result)
+    kept = np.ones((2, 20), bool)
+    kept[1, 5:] = False
+    tree = posterior.with_kept(kept).to_datatree()
+    assert set(tree.children) == {
+        "posterior",
+        "posterior_predictive",
+        "observed_data",
+        "sample_stats",
+        "constant_data",
+    }
+    summary = arviz_stats.summary(tree, var_names=["function"])
+    assert len(summary) == len(frame)
+    effective = arviz_stats.ess(tree, var_names=["function"])["function"]
+    assert np.isfinite(effective.values).all()
+    expected = function_draws(posterior, frame).reshape(2, 20, -1)
+    np.testing.assert_allclose(tree["posterior"]["function"].values, expected, rtol=1e-12)
+    np.testing.assert_allclose(tree["observed_data"]["y"].values, frame["y"], rtol=1e-12)
+    np.testing.assert_allclose(tree["constant_data"]["x"].values[:, 0], frame["x"], atol=1e-12)
+    np.testing.assert_array_equal(tree["sample_stats"]["kept"].values, kept)
+    assert json.loads(tree.attrs["provenance"])["seed"] == 7
+    noise = tree["posterior_predictive"]["y"].values - expected
+    assert abs(noise.std() - 0.5) < 5 * 0.5 / np.sqrt(2 * noise.size)
+
+
+def test_a_tree_of_classes_has_their_names_and_a_prior_has_no_rows(frame):
+    labelled = frame.assign(label=np.where(frame["x"] > 0, "b", "a"))[["x", "label"]]
+    model = Model.build(frame=labelled, target="label", hidden=(2,))
+    tree = random_posterior(model, (2, 4)).to_datatree(rows=5)
+    assert tree["posterior"]["function"].dims == ("chain", "draw", "row", "class")
+    assert list(tree["posterior"]["class"].values) == ["a", "b"]
+    assert len(tree["posterior"]["row"]) == 5
+    prior = class_constants(np.full((1, 4, 3), 1 / 3)).to_datatree()
+    assert set(prior.children) == {"posterior", "sample_stats"}

@@ -1,0 +1,130 @@
+"""Mixtures of normals, whole and restricted, against scipy and brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.stats import kstest, norm, truncnorm
+
+from ocbnn.posterior.mixtures import Intervals, Mixture, quantiles, restricted_moments, sample_restricted
+
+INFINITY = np.inf
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    generator = np.random.default_rng(0)
+    return Mixture(generator.normal(scale=2.0, size=(6, 3)), generator.uniform(0.2, 1.0, size=6))
+
+
+@pytest.fixture(scope="module")
+def allowed():
+    lower = np.array([[-INFINITY, 1.0], [0.5, INFINITY], [-2.0, 0.3]])
+    upper = np.array([[-0.5, INFINITY], [0.9, -INFINITY], [-1.0, 4.0]])
+    return Intervals(lower, upper)
+
+
+def density(mixture, row, y):
+    return norm.pdf(y, mixture.mean[:, row], mixture.sd).mean()
+
+
+def test_quantiles_solve_the_mixtures_distribution_function(mixture):
+    found = quantiles(mixture, (0.01, 0.5, 0.975))
+    for row in range(3):
+        for at, level in enumerate((0.01, 0.5, 0.975)):
+            root = brentq(
+                lambda y, r=row, p=level: norm.cdf(y, mixture.mean[:, r], mixture.sd).mean() - p,
+                -30,
+                30,
+                xtol=1e-13,
+            )
+            assert found[row, at] == pytest.approx(root, abs=1e-10)
+
+
+def test_one_draw_restricted_to_one_interval_is_a_truncated_normal():
+    mean, sd = np.array([[0.3, -4.0, 0.0]]), np.array([0.7])
+    allowed = Intervals(np.array([[-1.0], [0.0], [-INFINITY]]), np.array([[0.5], [INFINITY], [-2.0]]))
+    moments = restricted_moments(Mixture(mean, sd), allowed)
+    found = quantiles(Mixture(mean, sd), (0.05, 0.5, 0.99), allowed)
+    for row in range(3):
+        a, b = (float((end[row, 0] - mean[0, row]) / sd[0]) for end in allowed)
+        exact = truncnorm(a, b, mean[0, row], sd[0])
+        assert moments.total_mean[row] == pytest.approx(exact.mean(), rel=1e-7)
+        assert moments.total_sd[row] == pytest.approx(exact.std(), rel=1e-4)  # scipy's own error in the tail
+        np.testing.assert_allclose(found[row], exact.ppf([0.05, 0.5, 0.99]), rtol=1e-7)
+
+
+def test_masses_and_moments_of_several_intervals_are_the_integrals(mixture, allowed):
+    moments = restricted_moments(mixture, allowed)
+    for row in range(3):
+        totals = np.zeros(3)
+        for k in range(2):
+            low, high = allowed.lower[row, k], allowed.upper[row, k]
+            if low > high:
+                assert moments.mass[row, k] == 0.0
+                continue
+            low, high = max(low, -12.0), min(high, 12.0)
+            parts = [
+                quad(lambda y, p=power, r=row: y**p * density(mixture, r, y), low, high, limit=200)[0]
+                for power in range(3)
+            ]
+            assert moments.mass[row, k] == pytest.approx(parts[0], rel=1e-7)
+            assert moments.mean[row, k] == pytest.approx(parts[1] / parts[0], rel=1e-6, abs=1e-8)
+            totals += parts
+        mean = totals[1] / totals[0]
+        assert moments.total_mean[row] == pytest.approx(mean, rel=1e-6)
+        assert moments.total_sd[row] == pytest.approx(np.sqrt(totals[2] / totals[0] - mean**2), rel=1e-5)
+
+
+def test_restricted_quantiles_are_allowed_and_have_their_level(mixture, allowed):
+    levels = (0.001, 0.2, 0.5, 0.8, 0.999)
+    found = quantiles(mixture, levels, allowed)
+    for row in range(3):
+        total = restricted_moments(mixture, allowed).total_mass[row]
+        for level, value in zip(levels, found[row], strict=True):
+            inside = (allowed.lower[row] <= value) & (value <= allowed.upper[row])
+            assert inside.any()
+            below = Intervals(allowed.lower[row : row + 1], np.minimum(allowed.upper[row : row + 1], value))
+            here = Mixture(mixture.mean[:, row : row + 1], mixture.sd)
+            assert restricted_moments(here, below).total_mass[0] / total == pytest.approx(level, abs=1e-9)
+
+
+def test_a_level_that_falls_into_a_gap_gives_an_allowed_end():
+    two = Mixture(np.array([[0.0], [10.0]]), np.array([1.0, 1.0]))
+    allowed = Intervals(np.array([[-INFINITY, 8.0]]), np.array([[2.0, INFINITY]]))
+    (value,) = quantiles(two, (0.5,), allowed)[0]
+    assert value == pytest.approx(2.0, abs=1e-9) or value == pytest.approx(8.0, abs=1e-9)
+    assert value <= 2.0 or value >= 8.0
+
+
+def test_the_variance_between_draws_is_that_of_their_truncated_means(mixture, allowed):
+    moments = restricted_moments(mixture, allowed)
+    a, b = (0.5 - mixture.mean[:, 1]) / mixture.sd, (0.9 - mixture.mean[:, 1]) / mixture.sd
+    weight = norm.cdf(b) - norm.cdf(a)
+    means = truncnorm.mean(a, b, mixture.mean[:, 1], mixture.sd)
+    expected = np.cov(means, aweights=weight, ddof=0)
+    assert moments.between[1] == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_samples_of_the_restricted_mixture_follow_its_distribution(mixture, allowed):
+    samples = sample_restricted(np.random.default_rng(1), mixture, allowed, 4000)
+    for row in range(3):
+        inside = (samples[:, row, None] >= allowed.lower[row]) & (samples[:, row, None] <= allowed.upper[row])
+        assert inside.any(axis=1).all()
+    levels = np.linspace(0.02, 0.98, 25)
+    exact = quantiles(mixture, tuple(levels), allowed)
+    for row in range(3):
+        below = (samples[:, row] <= exact[row][:, None] + 1e-9).mean(axis=1)
+        assert np.abs(below - levels).max() < 4 * 0.5 / np.sqrt(4000)
+
+
+def test_far_tails_keep_their_digits():
+    far = Mixture(np.array([[0.0]]), np.array([1.0]))
+    allowed = Intervals(np.array([[6.0]]), np.array([[INFINITY]]))
+    moments = restricted_moments(far, allowed)
+    assert moments.total_mass[0] == pytest.approx(norm.sf(6.0), rel=1e-12)
+    assert moments.total_mean[0] == pytest.approx(norm.pdf(6.0) / norm.sf(6.0), rel=1e-12)
+    samples = sample_restricted(np.random.default_rng(0), far, allowed, 2000)[:, 0]
+    assert kstest(norm.sf(samples) / norm.sf(6.0), "uniform").pvalue > 1e-3
