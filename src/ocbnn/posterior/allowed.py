@@ -28,8 +28,6 @@ from ocbnn.rules.located import (
 )
 from ocbnn.schema import Schema
 
-ROUNDS = 50
-"""Of clipping one probability bound after the other."""
 INSIDE = 1e-9
 """How far inside its bounds a probability is put where they leave room, so that rounding breaks no rule."""
 
@@ -104,11 +102,11 @@ def obeying_probabilities(
     probabilities: Float[np.ndarray, "n C"],
     allowed: Bool[np.ndarray, "n C"],
 ) -> Float[np.ndarray, "n C"]:
-    """Probabilities clipped to all bounds at once, and moved no further than rules ask.
+    """Probabilities clipped to all bounds that apply at a row, and unchanged where they obey.
 
-    Clipping one bound scales its classes, and the others, to the nearest allowed total: the distribution
-    nearest in relative entropy. Several bounds are clipped in turns; where turns do not end, the nearest
-    distribution in total variation is found by linear programming.
+    Clipping a bound scales its classes, and the others, to the nearest allowed total: the distribution
+    nearest in relative entropy. Where clipping one bound after the other breaks an earlier one, or the most
+    probable class is not allowed, the nearest distribution in total variation is found by linear programming.
     """
     result = np.array(probabilities, dtype=float)
     bounds = [
@@ -116,15 +114,11 @@ def obeying_probabilities(
         for _, rows, located in applying(rules, schema, coded)
         if isinstance(located, ProbabilityIntervals)
     ]
-    for _ in range(ROUNDS if len(bounds) > 1 else 1):
-        before = result.copy()
-        for rows, located in bounds:
-            result[rows] = _clipped(result[rows], located)
-        if np.array_equal(before, result):
-            break
+    for rows, located in bounds:
+        result[rows] = _clipped(result[rows], located)
     for row in np.flatnonzero(broken(rules, schema, coded, result)):
         here = [(located, int(np.searchsorted(rows, row))) for rows, located in bounds if row in rows]
-        found = _nearest_distribution(result[row], allowed[row], here)
+        found = _nearest_distribution(probabilities[row], allowed[row], here)
         if found is None:
             raise nothing_allowed(rules, schema, coded, int(row), "allow no common probabilities")
         result[row] = found

@@ -1,0 +1,109 @@
+"""Intervals: exact where events are rare, honest about dependence and rejection."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from ocbnn.posterior.figures import (
+    clopper_pearson,
+    effective_draws,
+    halves,
+    jackknife,
+    mean_figure,
+    share_figure,
+)
+from posterior_cases import constants
+
+
+def everyone(shape):
+    return np.ones(shape, dtype=bool)
+
+
+def autoregressive(generator, chains, draws, correlation):
+    series = np.empty((chains, draws))
+    series[:, 0] = generator.normal(size=chains)
+    for t in range(1, draws):
+        noise = generator.normal(size=chains) * np.sqrt(1 - correlation**2)
+        series[:, t] = correlation * series[:, t - 1] + noise
+    return series
+
+
+@pytest.mark.parametrize(("seen", "count"), [(0, 50), (1, 50), (17, 40), (40, 40)])
+def test_the_exact_interval_is_scipys(seen, count):
+    exact = binomtest(seen, count).proportion_ci(0.95, method="exact")
+    np.testing.assert_allclose(clopper_pearson(seen / count, count), (exact.low, exact.high), rtol=1e-9)
+
+
+def test_zero_of_fifty_particles_leaves_up_to_seven_in_a_hundred():
+    figure = share_figure(np.zeros((1, 50)), everyone((1, 50)), chains=False)
+    assert figure.value == 0.0
+    assert figure.high == pytest.approx(0.0711, abs=1e-4)
+    assert figure.effective == 50
+
+
+def test_dependent_draws_count_as_fewer():
+    series = autoregressive(np.random.default_rng(0), 4, 2000, 0.9)
+    exact = 8000 * (1 - 0.9) / (1 + 0.9)
+    found = effective_draws(series, everyone(series.shape), chains=True)
+    assert found == pytest.approx(exact, rel=0.25)
+    assert effective_draws(series, everyone(series.shape), chains=False) == 8000
+
+
+def test_where_nothing_was_seen_the_margins_say_how_many_draws_there_are():
+    margins = autoregressive(np.random.default_rng(1), 4, 500, 0.95) - 10.0
+    never = np.zeros_like(margins)
+    figure = share_figure(never, everyone(never.shape), chains=True, instead=margins)
+    assert figure.effective < 150
+    assert figure.high == pytest.approx(1 - 0.025 ** (1 / figure.effective), rel=1e-6)
+
+
+def test_intervals_of_dependent_shares_cover_the_truth():
+    generator = np.random.default_rng(2)
+    covered = 0
+    for _ in range(100):
+        events = (autoregressive(generator, 4, 250, 0.8) > 0.6745).astype(float)
+        figure = share_figure(events, everyone(events.shape), chains=True)
+        covered += figure.low <= 0.25 <= figure.high
+    assert covered >= 87  # 95 expected; 87 is 3.7 standard errors below
+
+
+def test_after_rejection_the_error_is_that_of_a_ratio_estimator():
+    generator = np.random.default_rng(3)
+    values, widths = [], []
+    for _ in range(200):
+        series = generator.normal(size=(4, 250))
+        kept = generator.random((4, 250)) < 0.3
+        figure = mean_figure(series, kept, chains=True)
+        assert figure.value == pytest.approx(series[kept].mean())
+        values.append(figure.value)
+        widths.append((figure.high - figure.low) / (2 * 1.96))
+    assert np.mean(widths) == pytest.approx(np.std(values), rel=0.2)
+
+
+def test_the_jackknife_of_a_mean_is_the_t_interval_of_the_groups():
+    from scipy.stats import t
+
+    groups = np.random.default_rng(0).normal(size=10)
+    without = np.array([np.delete(groups, i).mean() for i in range(10)])
+    expected = t.ppf(0.975, 9) * groups.std(ddof=1) / np.sqrt(10)
+    assert jackknife(groups.mean(), without) == pytest.approx(expected)
+
+
+def test_halves_share_no_draw_and_say_how_they_were_made():
+    from dataclasses import replace
+
+    chains = constants(np.zeros((4, 10)))
+    one = constants(np.zeros((1, 10)))
+    particles = replace(one, provenance={"chains": False})
+    for posterior, words in ((chains, "half of the chains"), (one, "first half"), (particles, "every other")):
+        finding, estimating, how = halves(posterior)
+        assert not (finding & estimating).any()
+        assert (finding | estimating).all()
+        assert finding.sum() == estimating.sum()
+        assert words in how
+    assert not halves(chains).finding[1].any()
+    kept = np.zeros((4, 10), dtype=bool)
+    kept[2] = True
+    assert (halves(chains.with_kept(kept)).finding <= kept).all()

@@ -1,0 +1,170 @@
+"""Satisfaction: four figures that differ where they should, worst points found, verdicts not too good."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ocbnn.errors import OCBNNError
+from ocbnn.model import Model
+from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.satisfaction import satisfaction
+from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.parse import parse_rule
+from posterior_cases import CLASSES, NOISE, class_constants, constants, lines, number_schema
+
+GAP = "always not 1 <= y <= 2.5"
+
+
+def test_the_four_figures_of_lines_are_those_of_geometry():
+    """Lines x·slope with slope 1 or 0: `y <= 0.5` is broken by the first kind where x > 0.5."""
+    slope = np.tile([1.0, 1.0, 0.0, 0.0, 0.0], (4, 40))
+    posterior = lines(slope, np.zeros_like(slope), ["if 0 <= x <= 1 then y <= 0.5"])
+    found = satisfaction(posterior, points=500)[0]
+    assert found.epsilon_mean.value == pytest.approx(0.4 * 0.5, abs=0.01)
+    assert found.epsilon_worst.value == pytest.approx(0.4, abs=1e-9)
+    assert found.draws_violating.value == pytest.approx(0.4, abs=1e-9)
+    assert found.points_violating.value == 0.0  # the mean line is 0.4 x
+    assert 0.5 <= found.worst_point["x"] <= 1.0
+    for figure in (found.epsilon_mean, found.epsilon_worst, found.draws_violating):
+        assert figure.low < figure.value < figure.high
+    assert found.verdict == "unmet"
+    assert found.points == 500
+
+
+def test_a_mean_can_break_a_rule_that_every_draw_obeys():
+    posterior = constants(np.tile([0.5, 3.0], (4, 250)), [GAP])
+    found = satisfaction(posterior, points=50)[0]
+    assert found.epsilon_mean.value == found.draws_violating.value == 0.0
+    assert found.points_violating.value == 1.0
+    assert found.verdict == "met"
+
+
+def test_fifty_particles_show_nothing_at_one_in_a_hundred_and_two_thousand_draws_do():
+    generator = np.random.default_rng(0)
+    few = constants(generator.normal(size=(1, 50)), ["always y >= -50"])
+    few = replace(few, provenance={"chains": False})
+    many = constants(generator.normal(size=(4, 500)), ["always y >= -50"])
+    assert satisfaction(few, points=20)[0].verdict == "not shown at this tolerance"
+    assert satisfaction(few, points=20)[0].epsilon_mean.high == pytest.approx(0.0711, abs=1e-3)
+    assert satisfaction(many, points=20)[0].verdict == "met"
+
+
+@pytest.fixture(scope="module")
+def bumpy():
+    """A function of six inputs that is 0 but for a bump in one corner, for every third draw."""
+    schema = number_schema(6)
+    model = Model.build(schema=schema, hidden=(1,), activation="rbf", noise=NOISE)
+    w = np.zeros((4, 30, model.size))
+    w[..., :6], w[..., 6] = 0.4, -0.4 * 12.0  # 1 at the corner (2, …, 2), where Σ x = 12
+    w[:, ::3, 7] = 1.0
+    w[..., 8] = -0.5
+    return Posterior(w, model, {"chains": True})
+
+
+def test_ascent_finds_a_corner_that_sampling_misses(bumpy):
+    rule = ["always y <= 1.5"]  # raw: 2 · (bump − 0.5) + 1 ≤ 1.5 breaks where the bump exceeds 0.75
+    sampled = satisfaction(bumpy, rule, points=200, ascent=False)[0]
+    climbed = satisfaction(bumpy, rule, points=200)[0]
+    assert sampled.epsilon_worst.value == 0.0
+    assert sampled.points_found == 0
+    assert climbed.epsilon_worst.value == pytest.approx(1 / 3)
+    assert climbed.draws_violating.value == pytest.approx(1 / 3)
+    assert sum(climbed.worst_point.values()) > 10.0
+    assert climbed.points_found >= 1
+
+
+def test_class_rules_report_the_probability_outside_too():
+    drawn = np.random.default_rng(0).dirichlet([2.0, 2.0, 1.0], size=(4, 100))
+    posterior = class_constants(drawn, ["always label in {blue, green}"])
+    found = satisfaction(posterior, points=30)[0]
+    assert found.mass_outside.value == pytest.approx(drawn[..., 2].mean())
+    assert found.mass_outside.low < 0.2 < found.mass_outside.high
+    assert found.epsilon_mean.value == pytest.approx((drawn.argmax(axis=-1) == 2).mean())
+
+
+def test_figures_by_group_are_those_of_the_groups_points():
+    weights = class_constants(np.full((2, 50, 3), 1 / 3))
+    w = weights.draws.copy()
+    site_south = 3 * 2  # inputs: x, north, south; three logits each
+    w[:, :25, site_south + CLASSES.index("red")] = 5.0
+    posterior = Posterior(w, weights.model, {"chains": True})
+    found = satisfaction(posterior, ["always label in {blue, green}"], points=200, by="site")[0]
+    north, south = found.groups
+    assert (north.group, south.group) == ("site = north", "site = south")
+    assert north.points + south.points == 200
+    assert south.epsilon_mean.value == pytest.approx(0.5)
+    assert south.points_violating == 1.0
+    assert north.epsilon_mean.value == 0.0
+    quarters = satisfaction(posterior, ["always label in {blue, green}"], points=200, by="x")[0].groups
+    assert [group.points for group in quarters] == [50] * 4
+    with pytest.raises(OCBNNError, match="no column"):
+        satisfaction(posterior, by="nowhere")
+
+
+def test_all_rules_together_are_judged_draw_by_draw():
+    posterior = constants(np.tile([0.0, 10.0, -10.0, 0.0], (4, 25)), ["always y <= 5", "always y >= -5"])
+    report = satisfaction(posterior, points=20)
+    assert [each.draws_violating.value for each in report] == [0.25, 0.25]
+    assert report.overall.draws_violating.value == 0.5
+    assert report.overall.epsilon_mean.value == 0.25
+    assert report.overall.verdict == "unmet"
+    assert not report.met
+    assert report["always y <= 5"] is report[0]
+    assert "epsilon_worst 0.25" in str(report)
+    assert satisfaction(constants(np.zeros((1, 4)))).overall is None
+
+
+def test_rejected_draws_do_not_count():
+    posterior = constants(np.tile([0.0, 10.0], (4, 100)), ["always y <= 5"])
+    kept = posterior.with_kept(np.tile([True, False], (4, 100)))
+    found = satisfaction(kept, points=20)[0]
+    assert found.epsilon_mean.value == found.epsilon_worst.value == 0.0
+    assert found.epsilon_mean.effective <= 400
+
+
+def test_an_output_that_is_not_a_number_breaks_every_rule():
+    posterior = constants(np.array([[0.0, np.nan], [0.0, 0.0]]), ["always y <= 5"])
+    assert satisfaction(posterior, points=10, ascent=False)[0].epsilon_mean.value == 0.25
+
+
+def test_a_rule_for_probabilities_is_judged_by_divergences_of_the_predictive():
+    drawn = np.tile([[0.1, 0.2, 0.7], [0.3, 0.4, 0.3]], (4, 50, 1))
+    posterior = class_constants(drawn, ["always P(label = red) = 0.5"])
+    found = satisfaction(posterior, points=40)[0]
+    assert found.epsilon_mean is None
+    assert found.divergences["total_variation"].mean.value == pytest.approx(0.0, abs=1e-9)
+    assert found.verdict == "met"
+    off = satisfaction(posterior, ["always P(label = red) = x / 4 + 0.5"], points=400)[0]
+    assert off.divergences["total_variation"].mean.value == pytest.approx(0.25, abs=0.01)
+    assert off.divergences["total_variation"].worst == pytest.approx(0.5, abs=0.01)
+    assert abs(off.worst_point["x"]) == pytest.approx(2.0, abs=0.05)
+    assert off.verdict == "unmet"
+    assert set(off.divergences) == {"total_variation", "hellinger", "kl", "wasserstein"}
+
+
+def test_a_rule_for_the_distribution_of_y_is_about_the_observation():
+    generator = np.random.default_rng(0)
+    posterior = constants(1.0 + 0.4 * generator.normal(size=(4, 500)))
+    exact = np.sqrt(0.4**2 + NOISE**2)
+    near, far = satisfaction(
+        posterior, [f"always y ~ Normal(1, {exact:.6f})", "always y ~ Normal(2, 0.5)"], points=30
+    )
+    assert near.verdict == "met"
+    assert near.divergences["total_variation"].mean.value < 0.04
+    assert far.divergences["wasserstein"].mean.value == pytest.approx(1.0, abs=0.05)
+    assert far.verdict == "unmet"
+
+
+def test_rules_may_be_given_as_words_constraints_or_functions():
+    posterior = constants(np.tile([0.0, 10.0], (2, 50)))
+    words = "if x > 0 then y <= 5"
+    constraint = parse_rule(words, posterior.schema, name="cap", tolerance=0.6)
+    function = Constraint.from_functions(constraint.region, lambda x, y: y - 5.0)
+    report = satisfaction(posterior, [words, constraint, function], points=30)
+    assert [each.epsilon_mean.value for each in report] == [0.5] * 3
+    assert report["cap"].verdict == "met"
+    with pytest.raises(OCBNNError, match="at least one point"):
+        satisfaction(posterior, [words], points=0)
