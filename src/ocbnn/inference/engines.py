@@ -34,6 +34,10 @@ MOST_WEIGHTS = 2_000
 
 def choose(engine: str | Engine, model: Model) -> tuple[Engine, str]:
     """The engine asked for, or the one that suits the model's size, and why."""
+    if isinstance(engine, type):
+        raise InferenceError(
+            f"engine is {engine.__name__}, a class; give one with its settings: {engine.__name__}()."
+        )
     if not isinstance(engine, str):
         return engine, "given"
     if engine == "auto":

@@ -19,6 +19,8 @@ from ocbnn.inference.base import Context
 from ocbnn.model import Data, Model
 from ocbnn.priors.conditional import ConditionalPrior, RulePoints, RuleTerm, rule_seed
 
+ALL_ROWS, BATCH = 2048, 1024
+
 
 def rule_terms(model: Model) -> tuple[RuleTerm, ...]:
     """The rules of a model, empty without any."""
@@ -31,6 +33,11 @@ def with_rules(model: Model, rules: Sequence[RuleTerm]) -> Model:
         return model
     assert isinstance(model.prior, ConditionalPrior)
     return replace(model, prior=replace(model.prior, rules=tuple(rules)))
+
+
+def default_batch(model: Model) -> int | None:
+    """Rows of a minibatch where nobody says: all of them (None) while they are few."""
+    return None if model.data is None or len(model.data.inputs) <= ALL_ROWS else BATCH
 
 
 def fixed_context(model: Model, nodes: tuple[RulePoints, ...] | None = None) -> Context:

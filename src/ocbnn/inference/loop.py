@@ -8,7 +8,7 @@ number alone, so draws depend neither on the length of chunks nor on interruptio
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +19,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ocbnn.inference.base import Context, Density, Engine, Info, Precision, State, check_finite, precision
+from ocbnn.inference.base import (
+    Context,
+    Density,
+    Engine,
+    InferenceError,
+    Info,
+    Precision,
+    State,
+    check_finite,
+    precision,
+)
 from ocbnn.inference.feed import Feed
 from ocbnn.inference.prepared import Prepared
 from ocbnn.inference.storage import Arrays, RunFolder, flatten_state, restore_state
@@ -67,7 +77,7 @@ class Loop:
     folder: RunFolder | None = None
     done: int = 0  # chunks
     compile_seconds: float = 0.0
-    compiled: dict[int, Callable[..., Any]] = field(default_factory=dict)
+    compiled: dict[Hashable, Callable[..., Any]] = field(default_factory=dict)
 
     @classmethod
     def start(
@@ -127,29 +137,43 @@ class Loop:
         if self.folder is None:
             return []
         stored = self.folder.chunks()
-        if stored:
-            self.states = restore_state(self.states, stored[-1])
-            self.done = len(stored)
-        return [_restored(arrays) for arrays in stored]
+        try:
+            chunks = [_restored(arrays) for arrays in stored]
+            if stored:
+                self.states = restore_state(self.states, stored[-1])
+                self.done = len(stored)
+        except (KeyError, ValueError) as error:
+            raise InferenceError(
+                f"A chunk in {self.folder.path} does not fit this run ({error}); start in another folder."
+            ) from None
+        return chunks
 
     def final_draws(self, count: int) -> Float[np.ndarray, "chains draws size"]:
         """Draws of the final states, for engines that collect at the end."""
         key = jax.random.fold_in(self.key, DRAW_KEYS)
         return np.concatenate([np.asarray(self.engine.draws(key, state, count)) for state in self.states])
 
+    def last_context(self) -> Context:
+        """What the latest step has seen."""
+        if not isinstance(self.source, Feed):
+            return self.source
+        stacked = self.source.chunk(max(self.done - 1, 0), self.length * self.thin)
+        return jax.tree.map(lambda leaf: leaf[-1], stacked)
+
     def _group_key(self, group: int) -> Array:
         return jax.random.fold_in(self.key, group)
 
     def _compile(self, state: State, start: Any, context: Context) -> Callable[..., Any]:
         members = int(np.shape(jax.tree.leaves(state)[0])[0])
-        if members not in self.compiled:
+        program = (self.engine, members, self.length, self.thin)
+        if program not in self.compiled:
             began = time.perf_counter()
             stacked = isinstance(self.source, Feed)
             function = partial(run_chunk, self.engine, self.density, self.length, self.thin, stacked)
             lowered = jax.jit(function).lower(self._group_key(0), start, state, context)
-            self.compiled[members] = lowered.compile()
+            self.compiled[program] = lowered.compile()
             self.compile_seconds += time.perf_counter() - began
-        return self.compiled[members]
+        return self.compiled[program]
 
     def _side_by_side(self, jobs: Sequence[Callable[[], Any]]) -> list[Any]:
         if len(jobs) == 1 or self.cores == 1:

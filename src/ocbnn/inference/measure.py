@@ -78,7 +78,7 @@ def measure(
     share = violation.violates(rule.rule.output, located, outputs).mean(axis=-1).reshape(chains, count)
     if np.ptp(share) == 0.0:
         return Measured(float(share.mean()), 0.0, float(share.size))
-    effective = min(worst_ess(share[..., None]), float(share.size))
+    effective = max(min(worst_ess(share[..., None]), float(share.size)), 1.0)
     return Measured(float(share.mean()), float(share.std() / math.sqrt(effective)), effective)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -52,7 +52,7 @@ class Prepared:
     positions: Float[np.ndarray, "members size"]
     context: Context
     strengths: Strengths
-    compiled: dict[int, Callable[..., Any]] = field(default_factory=dict)
+    compiled: dict[Hashable, Callable[..., Any]] = field(default_factory=dict)
     work: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -74,6 +74,7 @@ class Prepared:
             "strengths": self.strengths.values,
             "searched": self.strengths.searched.astype(np.uint8),
             "reasons": np.frombuffer("\n".join(self.strengths.reasons).encode(), np.uint8),
+            "work": np.asarray(self.work, np.int64),
         }
         for index, (points, nodes) in enumerate(zip(self.context.points, self.context.nodes, strict=True)):
             arrays[f"points.{index}"] = np.asarray(points.coded)
@@ -97,7 +98,9 @@ class Prepared:
             )
             nodes.append(few)
         model = with_rules(model, rules)
-        return cls(Density(model), model, arrays["positions"], fixed_context(model, tuple(nodes)), strengths)
+        context = fixed_context(model, tuple(nodes))
+        work = int(arrays["work"])
+        return cls(Density(model), model, arrays["positions"], context, strengths, work=work)
 
 
 def _strong(points: RulePoints, strength: float) -> RulePoints:

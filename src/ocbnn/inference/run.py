@@ -12,25 +12,29 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from ocbnn.inference.base import Engine, InferenceError, Precision, precision
 from ocbnn.inference.diagnostics import diagnose_run, probe_inputs, worst_ess
 from ocbnn.inference.engines import choose, default_members
-from ocbnn.inference.feed import Feed, rule_terms
+from ocbnn.inference.feed import Feed, default_batch
 from ocbnn.inference.loop import CHUNK, Chunk, Loop
+from ocbnn.inference.mixing import LEAST_DRAWS, rhat
 from ocbnn.inference.outputs import model_outputs
 from ocbnn.inference.prepare import Settings, prepare
 from ocbnn.inference.prepared import Prepared
 from ocbnn.inference.progress import Tick, reporting
-from ocbnn.inference.result import Result
-from ocbnn.inference.storage import RunFolder, fingerprint
+from ocbnn.inference.result import Result, RuleOutcome
+from ocbnn.inference.storage import RunFolder, description
 from ocbnn.inference.strength import judge
 from ocbnn.model import Model
+
+WATCHED_PROBES = 16
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,12 @@ class ess:  # noqa: N801 - reads as a function: until=ess(2000)
 
     target: float
     most: int = 100_000
+
+    def __post_init__(self) -> None:
+        if not (self.target > 0 and self.most >= 1):
+            raise InferenceError(
+                f"ess(target, most) are positive numbers of draws, not {self.target} and {self.most}."
+            )
 
 
 def infer(
@@ -74,25 +84,47 @@ def infer(
         seed: of everything. The same seed gives the same draws on the same machine.
         thin: steps from one kept draw to the next.
         batch: rows of a minibatch for the engines that take them; chosen by the number of rows otherwise.
-        cores: how many groups of chains run side by side; all cores unless given.
+        cores: how many groups of chains run side by side; all cores unless given. Chains of a group share
+            their adaptation, so that other draws, as good, come from another number of cores.
         prepare_with: settings of the warm start, the pilots and the nodes.
         probes: model inputs at which convergence is judged; rows and region points unless given.
         folder: where draws are kept as they come, so that a run can be resumed.
         resume: go on with the run in `folder`.
         progress: show a bar, or call a function with every tick.
+
+    Ctrl-C while drawing gives what there is, with `complete=False` and a status that says so. Before the
+    first draw it goes on as KeyboardInterrupt, with a word on what can be resumed.
     """
     began = time.perf_counter()
     chosen, why = choose(engine, model)
-    kind: Precision = "float32" if chosen.stochastic else "float64"
     count = default_members(chosen) if members is None else members
+    cores = (os.cpu_count() or 1) if cores is None else cores
+    _check(members=count, draws=draws, thin=thin, batch=batch, cores=cores, seed=seed)
+    if resume and folder is None:
+        raise InferenceError("resume=True needs folder=…, where the run to go on with is.")
+    kind: Precision = "float32" if chosen.stochastic else "float64"
+    batch = default_batch(model) if batch is None else batch
     settings = prepare_with or Settings()
     store = None if folder is None else RunFolder(folder)
     if store is not None:
-        store.open(_description(model, chosen, count, seed, thin, batch, settings), resume=resume)
+        told = {"members": count, "seed": seed, "thin": thin, "batch": batch, "cores": cores}
+        store.open(description(model, chosen, settings, told), resume=resume)
     with precision(kind), reporting(progress) as report:
-        prepared = prepare(model, chosen, kind, count, seed, batch, cores, settings, store, report)
-        run = _Run(prepared, chosen, kind, count, seed, thin, batch, cores, probes, store, report)
+        try:
+            prepared = prepare(model, chosen, kind, count, seed, batch, cores, settings, store, report)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("Interrupted while preparing: nothing is kept of it.") from None
+        watched = report if progress else None
+        run = _Run(prepared, chosen, kind, seed, thin, batch, cores, probes, store, watched)
         return run.finish(draws, until, why, began)
+
+
+def _check(*, seed: int, **counts: int | None) -> None:
+    for name, value in counts.items():
+        if value is not None and value < 1:
+            raise InferenceError(f"{name} is {value}, but must be 1 or more.")
+    if seed < 0:
+        raise InferenceError(f"seed is {seed}, but must be 0 or more.")
 
 
 class _Run:
@@ -103,49 +135,56 @@ class _Run:
         prepared: Prepared,
         engine: Engine,
         kind: Precision,
-        members: int,
         seed: int,
         thin: int,
         batch: int | None,
-        cores: int | None,
+        cores: int,
         probes: np.ndarray | None,
         store: RunFolder | None,
-        report: Callable[[Tick], None],
+        report: Callable[[Tick], None] | None,
     ) -> None:
-        self.prepared, self.engine, self.seed, self.report = prepared, engine, seed, report
+        self.prepared, self.engine, self.seed = prepared, engine, seed
         self.probes = probe_inputs(prepared.model, seed=seed) if probes is None else np.asarray(probes)
-        cores = cores or os.cpu_count() or 1
         self.loop = Loop.start(prepared, engine, kind, seed, cores, thin=thin, batch=batch, folder=store)
         self.warm: list[Chunk] = []
-        self.kept: list[Chunk] = []
-        self.values: list[np.ndarray] = []
+        self.kept: list[tuple[Chunk, np.ndarray]] = []  # with Φ at the probes
+        self.wanted = 0
         self.complete = True
-        self.began = time.perf_counter()
+        self.watch = None if report is None else _Watch(report)
+        self.seconds: dict[str, float] = {}
 
     def finish(self, draws: int, until: ess | None, why: str, began: float) -> Result:
-        self._adopt(self.loop.replay())
+        for chunk in self.loop.replay():
+            self._file(chunk)
         try:
             self._sample(draws, until)
         except KeyboardInterrupt:
             self.complete = False
-        return self._result(draws, until, why, began)
+            if not (self.kept or (self.warm and self.engine.collects == "at-end")):
+                raise KeyboardInterrupt(self._nothing_kept()) from None
+        return self._result(draws, why, began)
+
+    def _nothing_kept(self) -> str:
+        folder = self.loop.folder
+        way = (
+            "give folder=… to be able to resume"
+            if folder is None
+            else f"resume=True goes on in {folder.path}"
+        )
+        done = f"{len(self.warm)} of {self._warm_chunks} parts of the warm-up were done"
+        return f"Interrupted before the first draw was kept: {done}; {way}."
 
     @property
     def _warm_chunks(self) -> int:
         return -(-self.engine.warmup // (self.loop.length * self.loop.thin))
-
-    def _adopt(self, chunks: list[Chunk]) -> None:
-        for chunk in chunks:
-            self._file(chunk)
 
     def _file(self, chunk: Chunk) -> None:
         if len(self.warm) < self._warm_chunks:
             # Positions of the warm-up are of no further use, and they are many.
             self.warm.append(chunk._replace(positions=None))
             return
-        self.kept.append(chunk)
         assert chunk.positions is not None
-        self.values.append(self._function_values(chunk.positions))
+        self.kept.append((chunk, self._function_values(chunk.positions)))
 
     def _function_values(self, positions: np.ndarray) -> np.ndarray:
         """Φ at the probes, chain × draw × probe (× class)."""
@@ -158,60 +197,80 @@ class _Run:
             self._step("warm-up" if self.engine.collects == "along" else "optimise")
         if self.engine.collects == "at-end":
             return
-        wanted = CHUNK if until else draws
-        while self._drawn < wanted:
-            self._step("sample", wanted)
-            if until and self._drawn >= wanted:
-                wanted = self._enough(until)
+        self.wanted = draws if until is None else min(CHUNK, until.most)
+        while True:
+            while self._drawn < self.wanted:
+                self._step("sample")
+            following = self.wanted if until is None else self._enough(until)
+            if following == self.wanted:
+                return
+            self.wanted = following
 
     @property
     def _drawn(self) -> int:
         return len(self.kept) * self.loop.length
 
-    def _enough(self, until: ess) -> int:
-        """How many draws are needed, judged from those there are; no more than are there if they suffice."""
-        reached = worst_ess(np.concatenate(self.values, axis=1))
-        if reached >= until.target or self._drawn >= until.most:
-            return self._drawn
-        # Effective draws grow linearly; early estimates are noisy, so never more than double at once.
-        needed = self._drawn * min(2.0, 1.05 * until.target / max(reached, 1.0))
-        return min(until.most, self._drawn + max(CHUNK, int(needed) - self._drawn))
+    def _values(self, draws: int) -> np.ndarray:
+        return np.concatenate([values for _, values in self.kept], axis=1)[:, :draws]
 
-    def _step(self, phase: str, wanted: int = 0) -> None:
+    def _enough(self, until: ess) -> int:
+        """How many draws are needed, judged from those wanted so far alone: resumed runs judge alike."""
+        reached = worst_ess(self._values(self.wanted))
+        if reached >= until.target or self.wanted >= until.most:
+            return self.wanted
+        # Effective draws grow linearly; early estimates are noisy, so never more than double at once.
+        needed = self.wanted * min(2.0, 1.05 * until.target / max(reached, 1.0))
+        chunks = -(-int(needed) // CHUNK)
+        return min(until.most, max(self.wanted + CHUNK, chunks * CHUNK))
+
+    def _step(self, phase: str) -> None:
+        began, compiling = time.perf_counter(), self.loop.compile_seconds
         chunk = self.loop.advance()
+        spent = time.perf_counter() - began - (self.loop.compile_seconds - compiling)
         self._file(chunk)
         if not np.isfinite(chunk.log_density[:, -1]).all():
-            self._blame(chunk)
-        done = len(self.warm) if phase != "sample" else len(self.kept)
-        total = self._warm_chunks if phase != "sample" else -(-wanted // self.loop.length)
-        seconds = time.perf_counter() - self.began
-        self.report(Tick.of(phase, done * self.loop.length, total * self.loop.length, seconds, chunk))
+            raise InferenceError(self._blame(chunk))
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + spent
+        if self.watch is not None:
+            sampling, length = phase == "sample", self.loop.length
+            done = (len(self.kept) if sampling else len(self.warm)) * length
+            total = self.wanted if sampling else self._warm_chunks * length
+            self.watch.tell(phase, done, total, length, spent, chunk, self.kept)
 
-    def _blame(self, chunk: Chunk) -> None:
+    def _blame(self, chunk: Chunk) -> str:
+        """Which part of the density is not finite any more, at the latest positions."""
         member = int(np.flatnonzero(~np.isfinite(chunk.log_density[:, -1]))[0])
-        raise InferenceError(
-            f"After step {self.loop.done * self.loop.length * self.loop.thin} the log-density of member "
-            f"{member} is not finite any more. Lower the learning rate or step size of {self.engine.name!r}, "
-            "or give a rule less strength."
+        step = self.loop.done * self.loop.length * self.loop.thin
+        said = f"After step {step:,} the log-density of member {member + 1} is not finite any more"
+        draws = self.loop.final_draws(16).reshape(-1, self.prepared.model.size)
+        remedy = (
+            f"Lower the learning rate or step size of {self.engine.name!r}, or check what that part sees."
         )
+        if not np.isfinite(draws).all():
+            return f"{said}: its weights themselves are not. {remedy}"
+        context, density = self.loop.last_context(), self.prepared.density
+        parts = jax.jit(jax.vmap(lambda w: density.parts(w, context)))(jnp.asarray(draws))
+        for name, values in parts.items():
+            bad = np.asarray(values)[~np.isfinite(np.asarray(values))]
+            if bad.size:
+                return f"{said}: the {name} is {float(bad[0])}. {remedy}"
+        return f"{said}, though each part of it is at the latest positions. {remedy}"
 
-    def _result(self, draws: int, until: ess | None, why: str, began: float) -> Result:
+    def _result(self, draws: int, why: str, began: float) -> Result:
         model, loop = self.prepared.model, self.loop
-        if self.engine.collects == "along":
-            positions = [chunk.positions for chunk in self.kept if chunk.positions is not None]
-            if not positions:
-                raise KeyboardInterrupt
-            kept = np.concatenate(positions, axis=1)
-            kept = kept if until else kept[:, :draws]
-            values = np.concatenate(self.values, axis=1)[:, : kept.shape[1]]
+        along = self.engine.collects == "along"
+        count = min(self.wanted, self._drawn) if self.complete else self._drawn
+        if along:
+            chunks = [chunk for chunk, _ in self.kept]
+            kept = np.concatenate([c.positions for c in chunks if c.positions is not None], axis=1)[:, :count]
+            values = self._values(count)
         else:
+            chunks = self.warm[-1:]
             kept = loop.final_draws(draws)
             values = self._function_values(kept)
-        chunks = self.kept or self.warm[-1:]
         acceptance = np.concatenate([c.acceptance for c in chunks], axis=1).mean(axis=1)
         divergences = np.concatenate([c.diverged for c in chunks], axis=1).sum(axis=1)
         trace = np.concatenate([c.log_density.mean(axis=0) for c in self.warm]) if self.warm else np.zeros(0)
-        context = loop.source.one(0) if isinstance(loop.source, Feed) else loop.source
         diagnostics = diagnose_run(
             model=model,
             engine=self.engine,
@@ -221,56 +280,80 @@ class _Run:
             acceptance=acceptance,
             divergences=divergences,
             trace=trace,
-            context=context,
+            context=loop.source.one(0) if isinstance(loop.source, Feed) else loop.source,
         )
         outcomes = judge(self.prepared, kept, seed=self.seed)
-        seconds = {
-            **self.prepared.seconds,
-            "compile": self.prepared.seconds.get("compile", 0.0) + loop.compile_seconds,
-            "total": time.perf_counter() - began,
-        }
-        status = diagnostics.status if self.complete else f"interrupted, {diagnostics.status}"
-        logs = [c.log_density for c in self.kept]
+        logs = np.concatenate([c.log_density for c in chunks], axis=1)[:, :count] if along else None
+        compiling = self.prepared.seconds.get("compile", 0.0) + loop.compile_seconds
+        total = time.perf_counter() - began
         return Result(
             draws=kept,
             model=model,
             engine=self.engine.name,
             settings={**asdict(self.engine), "why": why},  # type: ignore[call-overload]
             seed=self.seed,
-            status=status,
+            status=f"{self._interrupted()}{diagnostics.status}{_unmet(outcomes)}",
             converged=diagnostics.converged and self.complete,
             diagnostics=diagnostics,
             rules=outcomes,
             complete=self.complete,
-            seconds=seconds,
-            log_density=np.concatenate(logs, axis=1)[:, : kept.shape[1]] if logs else None,
+            seconds={**self.prepared.seconds, **self.seconds, "compile": compiling, "total": total},
+            log_density=logs,
             acceptance=acceptance,
             divergences=divergences,
-            work=self.prepared.work + sum(chunk.work for chunk in (*self.warm, *self.kept)),
+            work=self.prepared.work + sum(c.work for c in (*self.warm, *(chunk for chunk, _ in self.kept))),
             trace=trace,
         )
 
+    def _interrupted(self) -> str:
+        if self.complete:
+            return ""
+        if self.engine.collects == "along":
+            return f"interrupted after {self._drawn:,} draws of each chain; "
+        steps = len(self.warm) * self.loop.length * self.loop.thin
+        return f"interrupted after {steps:,} of {self.engine.warmup:,} steps; "
 
-def _description(
-    model: Model,
-    engine: Engine,
-    members: int,
-    seed: int,
-    thin: int,
-    batch: int | None,
-    settings: Settings,
-) -> dict[str, Any]:
-    rules = [rule.rule.text(rule.schema) for rule in rule_terms(model)]
-    return {
-        "format": 1,
-        "engine": engine.name,
-        "settings": repr(engine),
-        "prepare": repr(settings),
-        "members": members,
-        "seed": seed,
-        "thin": thin,
-        "batch": batch,
-        "rules": rules,
-        "network": repr(model.network),
-        "data": fingerprint(model.data, [rule.points for rule in rule_terms(model)]),
-    }
+
+def _unmet(outcomes: tuple[RuleOutcome, ...]) -> str:
+    names = [repr(outcome.name) for outcome in outcomes if not outcome.met]
+    return f"; UNMET: {', '.join(names)}" if names else ""
+
+
+class _Watch:
+    """Ticks for whoever looks on: rates are of this phase in this process, R-hat is renewed now and then."""
+
+    def __init__(self, report: Callable[[Tick], None]) -> None:
+        self.report = report
+        self.began = time.perf_counter()
+        self.phase, self.steps, self.spent = "", 0, 0.0
+        self.judged = 0
+        self.worst: float | None = None
+
+    def tell(
+        self,
+        phase: str,
+        done: int,
+        total: int,
+        steps: int,
+        spent: float,
+        chunk: Chunk,
+        kept: list[tuple[Chunk, np.ndarray]],
+    ) -> None:
+        """One more chunk of so many steps took so many seconds."""
+        if phase != self.phase:
+            self.phase, self.steps, self.spent = phase, 0, 0.0
+        self.steps, self.spent = self.steps + steps, self.spent + spent
+        rate = self.steps / max(self.spent, 1e-9)
+        seconds = time.perf_counter() - self.began
+        tick = Tick.of(phase, done, total, seconds, chunk, worst_rhat=self._worst_rhat(kept))
+        self.report(replace(tick, rate=rate, remaining=max(total - done, 0) / rate))
+
+    def _worst_rhat(self, kept: list[tuple[Chunk, np.ndarray]]) -> float | None:
+        # A quarter more draws before each look, at few probes: watching stays cheap, however long the run.
+        if len(kept) >= max(1.25 * self.judged, 1):
+            values = np.concatenate([v[..., :: -(-v.shape[-1] // WATCHED_PROBES)] for _, v in kept], axis=1)
+            if values.shape[1] >= LEAST_DRAWS:
+                found = rhat(values)
+                known = found[np.isfinite(found)]
+                self.judged, self.worst = len(kept), float(known.max()) if known.size else None
+        return self.worst

@@ -10,16 +10,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
-from ocbnn.inference.base import InferenceError
+from ocbnn.inference.base import Engine, InferenceError
+from ocbnn.inference.feed import rule_terms
+from ocbnn.model import Model
+from ocbnn.priors.conditional import ConditionalPrior
 
 Arrays = dict[str, np.ndarray]
 
@@ -56,7 +60,7 @@ class RunFolder:
     def save(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write named arrays as one file, whole or not at all."""
         whole = {key: np.ascontiguousarray(value) for key, value in arrays.items()}
-        self._write(self.path / f"{name}.safetensors", save(whole))
+        self._write(self.path / f"{name}.safetensors", save(whole, {"sha256": checksum(whole)}))
 
     def load(self, name: str) -> Arrays | None:
         """Read it back; None where it does not exist."""
@@ -64,9 +68,14 @@ class RunFolder:
         if not file.exists():
             return None
         try:
-            return load_file(file)
+            with safe_open(file, framework="np") as stored:
+                arrays = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118 - no mapping
+                expected = (stored.metadata() or {}).get("sha256")
         except (SafetensorError, OSError, ValueError) as error:
-            raise InferenceError(f"{file} is damaged ({error}); delete it and resume again.") from None
+            raise InferenceError(_damaged(file, str(error))) from None
+        if expected != checksum(arrays):
+            raise InferenceError(_damaged(file, "its checksum is wrong"))
+        return arrays
 
     def chunks(self) -> list[Arrays]:
         """All chunks in order, up to the first that is missing."""
@@ -77,11 +86,36 @@ class RunFolder:
 
     def _write(self, file: Path, content: bytes) -> None:
         partial = file.with_suffix(".partial")
-        with open(partial, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, file)
+        try:
+            with open(partial, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(partial, file)
+        except BaseException as error:
+            partial.unlink(missing_ok=True)
+            if not isinstance(error, OSError):
+                raise
+            raise InferenceError(
+                f"{file} could not be written ({error.strerror or error}). All that was written before it is "
+                "whole: make room, and go on with resume=True."
+            ) from None
+
+
+def _damaged(file: Path, why: str) -> str:
+    again = (
+        "delete it and all chunks after it" if file.name.startswith("chunk") else "delete the folder's files"
+    )
+    return f"{file} is damaged ({why}); {again}, then run again."
+
+
+def checksum(arrays: Mapping[str, np.ndarray]) -> str:
+    """Of names, shapes and contents: a file can be damaged and still be readable."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
 
 
 def flatten_state(states: list[Any]) -> Arrays:
@@ -102,10 +136,36 @@ def restore_state(like: list[Any], arrays: Arrays) -> list[Any]:
     return restored
 
 
+def description(model: Model, engine: Engine, settings: Any, told: Mapping[str, Any]) -> dict[str, Any]:
+    """All that draws depend on, to be compared when a run is resumed."""
+    rules = rule_terms(model)
+    base = model.prior.base if isinstance(model.prior, ConditionalPrior) else model.prior
+    return {
+        "format": 1,
+        "engine": engine.name,
+        "settings": repr(engine),
+        "prepare": repr(settings),
+        **told,
+        "rules": [rule.rule.text(rule.schema) for rule in rules],
+        "terms": [_words(rule.term) for rule in rules],
+        "tolerances": [rule.tolerance for rule in rules],
+        "network": _words(model.network),
+        "likelihood": _words(model.likelihood),
+        "prior": fingerprint([_words(type(base)), getattr(base, "__dict__", base)]),
+        "data": fingerprint(model.data, [rule.points for rule in rules]),
+    }
+
+
+def _words(part: Any) -> str:
+    """What it prints, without addresses, which another process does not share."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(part))
+
+
 def fingerprint(*parts: Any) -> str:
     """A hash of arrays and of anything that prints the same when it is the same."""
     digest = hashlib.sha256()
     for part in jax.tree.leaves(parts):
-        is_array = isinstance(part, np.ndarray)
-        digest.update(np.ascontiguousarray(part).tobytes() if is_array else repr(part).encode())
+        is_array = hasattr(part, "__array__")
+        digest.update(np.ascontiguousarray(part).tobytes() if is_array else _words(part).encode())
+        digest.update(repr(np.shape(part)).encode())
     return digest.hexdigest()[:32]

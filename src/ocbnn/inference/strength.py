@@ -1,9 +1,10 @@
-"""Strength follows tolerance: a user says how much violation is acceptable, pilots find how strong a rule must be.
+"""Strength follows tolerance: a user says how much violation is acceptable, pilots find the strength for it.
 
 Each round runs a short pilot posterior (an optimum obeys long before the mass does) and measures every rule
 on fresh points. A rule whose violation is not shown to be within its tolerance gets more strength, another
 less, by decades until both sides are known and by bisection of the logarithm after that. The smallest
-strength at which the tolerance was met is frozen. `judge` measures again, on the kept draws.
+strength at which the tolerance was met is frozen, or else the one with the least violation. `judge` measures
+again, on the kept draws.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from ocbnn.inference.result import RuleOutcome
 from ocbnn.inference.tuning import SETTLING, settling
 
 MOST_PROBED = 16
+PILOT_DRAWS = 400
+WORSE = 0.1  # so much more violation at more strength is no noise: the engine cannot follow
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class StrengthSearch:
         highest: how far above.
         effective: effective draws of a pilot of chains, at the worst of its probes.
         most: draws of each chain in a pilot.
-        steps: of a pilot of an engine that optimises.
+        steps: of a pilot of an engine that optimises, over which its learning rate falls as in a whole run.
     """
 
     rounds: int = 12
@@ -51,7 +54,7 @@ class StrengthSearch:
     highest: float = 1e5
     effective: float = 400.0
     most: int = 1000
-    steps: int = 500
+    steps: int = 1000
 
     def find(
         self,
@@ -69,20 +72,34 @@ class StrengthSearch:
         if not free.any():
             return prepared
         bracket = _Bracket(self, prepared.strengths.values, free)
+        pilot_engine = self._shortened(engine)
         tunings: list[Any] | None = None
         for number in range(self.rounds):
             report(Tick("strength", number, self.rounds, 0.0))
             prepared = prepared.with_strengths(bracket.now)
-            loop = Loop.start(prepared, engine, kind, seed + number, cores, batch=batch, tunings=tunings)
+            loop = Loop.start(
+                prepared, pilot_engine, kind, seed + number, cores, batch=batch, tunings=tunings
+            )
             draws, prepared = self._pilot(prepared, loop, first=number == 0)
+            prepared.seconds["compile"] = prepared.seconds.get("compile", 0.0) + loop.compile_seconds
             if engine.collects == "along" and not engine.stochastic:
                 tunings = [settling(state.tuning, engine.warmup) for state in loop.states]
             measured = [measure(prepared.model, rule, draws, seed + number) for rule in rules]
-            bracket.learn([m.shown_within(r.tolerance) for m, r in zip(measured, rules, strict=True)])
+            bracket.learn(
+                [m.shown_within(r.tolerance) for m, r in zip(measured, rules, strict=True)],
+                [m.violation for m in measured],
+            )
             if bracket.settled:
                 break
-        strengths = Strengths(bracket.now, free, ("",) * len(rules))
-        return replace(prepared.with_strengths(bracket.now), strengths=strengths)
+        found = bracket.found()
+        strengths = Strengths(found, free, ("",) * len(rules))
+        return replace(prepared.with_strengths(found), strengths=strengths)
+
+    def _shortened(self, engine: Engine) -> Engine:
+        """An engine that optimises, with fewer steps; one that draws along is as it is."""
+        if engine.collects == "along" or engine.warmup <= self.steps or not hasattr(engine, "steps"):
+            return engine
+        return replace(engine, steps=self.steps)  # type: ignore[type-var]
 
     def _pilot(
         self, prepared: Prepared, loop: Loop, *, first: bool
@@ -90,10 +107,8 @@ class StrengthSearch:
         """Draws of a short run, and the same density with the run's end as its start."""
         engine = loop.engine
         if engine.collects == "at-end":
-            for _ in range(-(-self.steps // loop.length)):
-                chunk = loop.advance()
-            draws = loop.final_draws(200)
-            return draws, replace(prepared, work=prepared.work + chunk.work)
+            work = sum(loop.advance().work for _ in range(-(-engine.warmup // loop.length)))
+            return loop.final_draws(PILOT_DRAWS), replace(prepared, work=prepared.work + work)
         work, warmup = 0, engine.warmup if first else int(SETTLING * engine.warmup)
         for _ in range(-(-warmup // loop.length)):
             work += loop.advance().work
@@ -117,11 +132,22 @@ class _Bracket:
         self.floor, self.ceiling = start * search.lowest, start * search.highest
         self.little = np.full(len(start), -np.inf)
         self.enough = np.full(len(start), np.inf)
+        self.least = np.full(len(start), np.inf)  # violation, and the strength it was seen at
+        self.least_at = self.now.copy()
+        self.worse = np.zeros(len(start), dtype=int)  # pilots since then that were clearly worse
         self.settled = False
 
-    def learn(self, met: list[bool]) -> None:
+    def found(self) -> Float[np.ndarray, " rules"]:
+        """The smallest strength known to be enough, or that of the least violation."""
+        return np.where(self.free, np.where(np.isinf(self.enough), self.least_at, self.enough), self.now)
+
+    def learn(self, met: list[bool], violations: list[float]) -> None:
         """Narrow the brackets by one pilot and set the strengths to try next, or those found."""
         for index in np.flatnonzero(self.free):
+            self.worse[index] += violations[index] > self.least[index] + WORSE
+            if violations[index] < self.least[index]:
+                self.least[index], self.least_at[index] = violations[index], self.now[index]
+                self.worse[index] = 0
             if met[index]:
                 self.enough[index] = min(self.enough[index], self.now[index])
             else:
@@ -135,6 +161,8 @@ class _Bracket:
     def _next(self, index: int) -> float:
         little, enough = self.little[index], self.enough[index]
         if np.isinf(enough):
+            if self.worse[index] >= 2:
+                return float(self.now[index])
             return float(min(self.now[index] * self.search.factor, self.ceiling[index]))
         if np.isinf(little):
             return float(max(self.now[index] / self.search.factor, self.floor[index]))
