@@ -109,28 +109,45 @@ def _predictive_distance(
     return Measured(float(np.mean(distances)), 0.0, float(len(outputs)))
 
 
-def unmet_reason(model: Model, rule: RuleTerm, measured: Measured) -> str:
-    """Why a rule is not met: the rows that contradict it, or the lack of anything that does."""
-    found = f"violation {measured.violation:.3g} exceeds the tolerance {rule.tolerance:g}"
-    rows = _contradicting_rows(model, rule)
-    if rows is None:
-        return f"{found}; the network may be too small for this rule: give it more hidden units"
-    inside, against = rows
+def unmet_reason(
+    model: Model, rule: RuleTerm, measured: Measured, alone: Measured | None, *, found: bool
+) -> str:
+    """Why a rule is not met, and what can be done.
+
+    Args:
+        model: with the data that may stand against the rule.
+        rule: the one in question.
+        measured: its violation in the kept draws.
+        alone: its violation in networks fitted to this rule only, where that says anything.
+        found: whether its strength was searched for.
+    """
+    said = f"violation {measured.violation:.3g} exceeds the tolerance {rule.tolerance:g}"
+    inside, against = contradicting_rows(model, rule)
     if against:
         return (
-            f"{found}; it conflicts with {against} of the {inside} rows in its region: check them, "
-            "raise its strength or tolerance, or enforce it"
+            f"{said}; it conflicts with {against:,} of the {inside:,} rows in its region: check them, raise "
+            "its tolerance, or enforce it"
         )
+    if alone is not None and alone.violation > rule.tolerance:
+        return (
+            f"{said}, and networks fitted to this rule alone, without data, still violate it "
+            f"({alone.violation:.3g}): the network is too small for it; give it more hidden units"
+        )
+    if not found and not rule.rule.output.is_probabilistic:
+        strength = float(rule.points.strength)
+        return f"{said} at the strength {strength:g} that it was given: leave strength out to have it found"
+    able = "" if alone is None else "the network can obey it, so "
+    rows = "" if model.data is None else "rows next to its region, "
     return (
-        f"{found}; no row in its region contradicts it, so rows next to the region do, or the network is too "
-        "small: give it more hidden units, raise its strength, or enforce it"
+        f"{said}; {able}{rows}another rule or an engine that has not converged stands against it: look at "
+        "the status, raise its tolerance, or enforce it"
     )
 
 
-def _contradicting_rows(model: Model, rule: RuleTerm) -> tuple[int, int] | None:
-    """How many rows lie in the region, and how many of those break the rule; None without data."""
+def contradicting_rows(model: Model, rule: RuleTerm) -> tuple[int, int]:
+    """How many rows lie in the region, and how many of those break the rule."""
     if model.data is None:
-        return None
+        return 0, 0
     coded = rule.schema.to_raw(np.asarray(model.data.inputs, dtype=float))
     inside = rule.rule.region.contains(coded, rule.schema)
     target = rule.schema.target

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from ocbnn.inference.base import Context, Density, Engine, Precision, check_finite
 from ocbnn.inference.feed import Feed, fixed_context, rule_terms
@@ -23,7 +23,7 @@ from ocbnn.inference.progress import Tick
 from ocbnn.inference.storage import RunFolder
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.surrogate import candidate_nodes
-from ocbnn.inference.warmstart import WarmStart
+from ocbnn.inference.warmstart import WarmStart, starting_positions
 from ocbnn.model import Model
 from ocbnn.priors.conditional import ConditionalPrior, RulePoints
 
@@ -83,23 +83,6 @@ def prepare(
     if store is not None:
         store.save("prepared", prepared.arrays())
     return prepared
-
-
-def starting_positions(
-    model: Model, members: int, seed: int, engine: Engine
-) -> Float[np.ndarray, "members size"]:
-    """Draws of the base prior; optimisers start smaller, where no layer is saturated."""
-    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 10**7), members)
-    prior = model.prior.base if isinstance(model.prior, ConditionalPrior) else model.prior
-
-    def one(key: Array) -> Array:
-        start = model.initial(key)
-        if engine.stochastic:
-            return start
-        weights = prior.sample(jax.random.fold_in(key, 1))
-        return jnp.concatenate([weights, start[model.network.size :]])
-
-    return np.asarray(jax.vmap(one)(keys))
 
 
 def _context(model: Model, engine: Engine, seed: int, batch: int | None) -> Context:

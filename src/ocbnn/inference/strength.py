@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn.inference.base import Engine, Precision
+from ocbnn.inference.base import Context, Engine, Precision
 from ocbnn.inference.diagnostics import worst_ess
 from ocbnn.inference.feed import rule_terms
 from ocbnn.inference.loop import Loop
@@ -26,9 +26,11 @@ from ocbnn.inference.prepared import Prepared, Strengths
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.result import RuleOutcome
 from ocbnn.inference.tuning import SETTLING, settling
+from ocbnn.inference.warmstart import WarmStart, starting_positions
 
 MOST_PROBED = 16
 PILOT_DRAWS = 400
+ALONE_MEMBERS, ALONE_STRENGTH = 8, 1e3
 WORSE = 0.1  # so much more violation at more strength is no noise: the engine cannot follow
 
 
@@ -188,16 +190,38 @@ def judge(
     for index, rule in enumerate(rule_terms(prepared.model)):
         measured: Measured = measure(prepared.model, rule, draws, seed + 10**6)
         met = measured.violation <= rule.tolerance
+        found = bool(prepared.strengths.searched[index])
+        reason = ""
+        if not met:
+            alone = _fitted_alone(prepared, index, seed)
+            reason = unmet_reason(prepared.model, rule, measured, alone, found=found)
         outcomes.append(
             RuleOutcome(
                 name=rule.rule.name or rule.rule.text(rule.schema),
                 strength=float(rule.points.strength),
-                found_strength=bool(prepared.strengths.searched[index]),
+                found_strength=found,
                 tolerance=rule.tolerance,
                 violation=measured.violation,
                 error=measured.error,
                 met=met,
-                reason="" if met else unmet_reason(prepared.model, rule, measured),
+                reason=reason,
             )
         )
     return tuple(outcomes)
+
+
+def _fitted_alone(prepared: Prepared, index: int, seed: int) -> Measured | None:
+    """How far networks fitted to one rule only, at great strength and without data, still violate it.
+
+    None for probabilistic rules: they speak of all draws together, not of each network.
+    """
+    rules = rule_terms(prepared.model)
+    if rules[index].rule.output.is_probabilistic:
+        return None
+    points = tuple(
+        rule.points._replace(strength=max(float(rule.points.strength), ALONE_STRENGTH) if i == index else 0.0)
+        for i, rule in enumerate(rules)
+    )
+    start = starting_positions(prepared.model, ALONE_MEMBERS, seed)
+    fitted = WarmStart().optimise(prepared.density, start, Context(None, points, points))
+    return measure(prepared.model, rules[index], fitted[:, None], seed)

@@ -20,11 +20,11 @@ import optax
 from jaxtyping import Array, Float
 
 from ocbnn.inference.ascent import worst_points
-from ocbnn.inference.base import Context, Density
+from ocbnn.inference.base import Context, Density, Engine
 from ocbnn.inference.feed import rule_terms, with_rules
 from ocbnn.inference.outputs import model_outputs
 from ocbnn.model import Model
-from ocbnn.priors.conditional import RuleTerm
+from ocbnn.priors.conditional import ConditionalPrior, RuleTerm
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,23 @@ class WarmStart:
         if all(new is old for new, old in zip(rules, rule_terms(model), strict=True)):
             return model
         return with_rules(model, rules)
+
+
+def starting_positions(
+    model: Model, members: int, seed: int, engine: Engine | None = None
+) -> Float[np.ndarray, "members size"]:
+    """Draws of the base prior for chains; optimisers start smaller, where no layer is saturated."""
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 10**7), members)
+    prior = model.prior.base if isinstance(model.prior, ConditionalPrior) else model.prior
+
+    def one(key: Array) -> Array:
+        start = model.initial(key)
+        if engine is None or engine.stochastic:
+            return start
+        weights = prior.sample(jax.random.fold_in(key, 1))
+        return jnp.concatenate([weights, start[model.network.size :]])
+
+    return np.asarray(jax.vmap(one)(keys))
 
 
 def with_room(rule: RuleTerm, room: int) -> RuleTerm:
