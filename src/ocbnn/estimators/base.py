@@ -72,7 +72,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     # The fit ------------------------------------------------------------------------------------------------
 
     def _fit(self, X: Any, frame: pd.DataFrame, target: pd.Series, sample_weight: Any) -> Self:
-        rows = distinct_rows(frame, target, sample_weight, self._schema(X, frame, target), estimator=self)
+        rows = distinct_rows(frame, target, sample_weight, self._schema(X, frame, target))
         self.schema_ = rows.schema
         self.rules_ = self._read_rules(rows.schema, named=hasattr(self, "feature_names_in_"))
         warn_of_scaled_inputs(self.rules_, rows)
@@ -152,11 +152,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     def _tell_unmet(self, result: Result) -> None:
         if not result.unmet:
             return
-        text = "; ".join(
-            f"UNMET {outcome.name}: violation {outcome.violation:.3g} where {outcome.tolerance:g} is "
-            f"tolerated. {outcome.reason}"
-            for outcome in result.unmet
-        )
+        text = "; ".join(f"UNMET {outcome.name}: {outcome.reason}" for outcome in result.unmet)
         if self.strict:
             raise UnmetRuleError(text)
         warnings.warn(text, OCBNNWarning, stacklevel=4)

@@ -141,13 +141,12 @@ class Rows:
     schema: Schema
 
 
-def distinct_rows(
-    frame: pd.DataFrame, target: pd.Series, sample_weight: Any, schema: Schema, *, estimator: Any
-) -> Rows:
+def distinct_rows(frame: pd.DataFrame, target: pd.Series, sample_weight: Any, schema: Schema) -> Rows:
     """Equal rows merged and rows of no weight left out; the schema's scaling follows the weights."""
-    weights = _check_sample_weight(sample_weight, frame, dtype=np.float64, ensure_non_negative=True)
-    if not weights.any():
-        raise SchemaError(f"All weights are 0, so {type(estimator).__name__} has nothing to learn from.")
+    try:
+        weights = _check_sample_weight(sample_weight, frame, dtype=np.float64, ensure_non_negative=True)
+    except ValueError as error:
+        raise SchemaError(f"sample_weight cannot be used: {error}") from None
     assert schema.target is not None
     y = schema.target.to_model(target) if schema.target.task == "classification" else target.to_numpy()
     used = np.flatnonzero(weights > 0)

@@ -157,14 +157,11 @@ def stored_prior(prior: Prior | ConditionalPrior) -> tuple[float | Literal["each
 
 def stored_rule(rule: RuleTerm, *, enforced: bool) -> StoredRule:
     """A rule's term, strength and sampler."""
-    term: Any = rule.term
     library: dict[str, type] = {name: type(known) for name, known in TERMS.items()}
-    if library.get(term.name) is not type(term):
-        raise FileError(f"The term {term.name!r} is not one of the library's, so it cannot be saved.")
-    settings = {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in dataclasses.asdict(term).items()
-    }
+    if library.get(rule.term.name) is not type(rule.term):
+        raise FileError(f"The term {rule.term.name!r} is not one of the library's, so it cannot be saved.")
+    fields: dict[str, Any] = vars(rule.term)
+    settings = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
     return StoredRule(
         term=rule.term.name,
         settings=settings,

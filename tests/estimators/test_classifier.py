@@ -1,0 +1,217 @@
+"""The classifier: probabilities against NumPy, class weights that do not bend them, labels of any kind."""
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from small_estimators import small_classifier
+
+from ocbnn import ModelError, OCBNNClassifier, SchemaError
+from ocbnn.errors import OCBNNError
+from ocbnn.estimators.classifier import class_weights
+from ocbnn.likelihoods import Balanced, Bernoulli, Categorical
+
+
+def blobs(classes: int = 3, rows: int = 60, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
+    generator = np.random.default_rng(seed)
+    label = generator.integers(0, classes, rows)
+    centers = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])[:classes]
+    frame = pd.DataFrame(centers[label] + generator.normal(size=(rows, 2)), columns=["height", "weight"])
+    return frame, pd.Series(np.array(["blue", "green", "red"])[label], name="colour")
+
+
+@pytest.fixture(scope="module")
+def fitted() -> OCBNNClassifier:
+    return small_classifier().fit(*blobs())
+
+
+def twin_probabilities(model: OCBNNClassifier, frame: pd.DataFrame, outputs: int) -> np.ndarray:
+    """The network and the softmax in NumPy."""
+    inputs = np.column_stack(
+        [
+            (frame[name] - model.schema_.column(name).center) / model.schema_.column(name).scale
+            for name in frame.columns
+        ]
+    )
+    result = []
+    for w in model.posterior_.flat.astype(float):
+        hidden = np.tanh(inputs @ w[:8].reshape(2, 4) + w[8:12])
+        logits = hidden @ w[12 : 12 + 4 * outputs].reshape(4, outputs) + w[12 + 4 * outputs :]
+        if outputs == 1:
+            logits = np.column_stack([np.zeros(len(inputs)), logits])
+        exponent = np.exp(logits - logits.max(axis=1, keepdims=True))
+        result.append(exponent / exponent.sum(axis=1, keepdims=True))
+    return np.array(result)
+
+
+def test_probabilities_are_those_of_a_network_in_numpy(fitted):
+    frame, _ = blobs(rows=7, seed=3)
+    expected = twin_probabilities(fitted, frame, 3)
+    np.testing.assert_allclose(fitted.sample_function(frame), expected, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(fitted.predict_proba(frame), expected.mean(axis=0), rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(fitted.predict_log_proba(frame), np.log(expected.mean(axis=0)), rtol=1e-8)
+
+
+def test_predictions_are_the_most_probable_labels(fitted):
+    frame, y = blobs(rows=50, seed=3)
+    best = np.array(["blue", "green", "red"])[fitted.predict_proba(frame).argmax(axis=1)]
+    assert np.array_equal(fitted.predict(frame), best)
+    assert fitted.score(frame, y) == (best == y).mean() > 0.9
+
+
+def test_samples_are_labels_as_often_as_they_are_probable(fitted):
+    frame, _ = blobs(rows=2, seed=3)
+    samples = fitted.sample_predictive(frame, 20_000, random_state=1)
+    shares = np.stack([(samples == label).mean(axis=0) for label in fitted.classes_], axis=1)
+    np.testing.assert_allclose(shares, fitted.predict_proba(frame), atol=5 * 0.5 / np.sqrt(20_000))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([0, 1]),
+        np.array([-1.0, 1.0]),
+        np.array([False, True]),
+        np.array(["no", "yes"]),
+        np.array(["no", "yes"], dtype=object),
+        np.array([10, 20], dtype=np.int8),
+    ],
+)
+def test_labels_come_back_as_they_were_given(labels):
+    frame, y = blobs(classes=2)
+    given = labels[(y == "green").to_numpy(int)]
+    model = small_classifier().fit(frame, given)
+    predicted = model.predict(frame)
+    assert predicted.dtype == given.dtype
+    assert np.array_equal(model.classes_, labels)
+    assert (predicted == given).mean() > 0.9
+
+
+def test_a_class_that_does_not_occur_can_be_declared():
+    frame, y = blobs(classes=2)
+    model = small_classifier(columns={"colour": {"levels": ["blue", "green", "red"]}}).fit(frame, y)
+    assert list(model.classes_) == ["blue", "green", "red"]
+    assert model.predict_proba(frame).shape == (60, 3)
+
+
+def test_one_class_is_an_error_that_says_how_to_declare_others():
+    frame, y = blobs()
+    with pytest.raises(ModelError, match=r"only the one class 'blue'.*levels"):
+        small_classifier().fit(frame, pd.Series(["blue"] * len(y), name="colour"))
+
+
+def test_a_missing_label_is_named():
+    frame, y = blobs()
+    y[4] = None
+    with pytest.raises(SchemaError, match="row 4"):
+        small_classifier().fit(frame, y)
+
+
+# Class weights --------------------------------------------------------------------------------------------------
+
+
+def test_balanced_weights_are_inverse_frequencies_that_keep_the_total():
+    codes, rows = np.array([0, 0, 0, 1]), np.array([1.0, 1.0, 1.0, 1.0])
+    weights = class_weights("balanced", np.array(["a", "b"]), codes, rows)
+    np.testing.assert_allclose(weights, [4 / 6, 2.0])
+    assert weights[codes] @ rows == pytest.approx(4.0)
+
+
+def test_the_weighted_likelihoods_optimum_is_the_unweighted_probability():
+    """Rows of class 1 count five times: the best constant logit is still that of the share of class 1."""
+    share, weights = 0.2, np.array([1.0, 5.0])
+    likelihood = Balanced(Bernoulli(), tuple(np.log(weights)))
+    y = np.array([0, 1])
+    row_weights = np.array([1 - share, share]) * weights[y]
+    logits = np.linspace(-4, 4, 401)
+    with jax.enable_x64(True):
+        objective = [
+            float(likelihood.log_density(np.zeros(0), np.full((2, 1), logit), y, row_weights).sum())
+            for logit in logits
+        ]
+    best = logits[int(np.argmax(objective))]
+    assert best == pytest.approx(np.log(share / (1 - share)), abs=0.02)
+
+
+def test_the_same_holds_for_several_classes():
+    shares, weights = np.array([0.5, 0.3, 0.2]), np.array([0.5, 1.0, 4.0])
+    likelihood = Balanced(Categorical(3), tuple(np.log(weights)))
+    y = np.arange(3)
+
+    def objective(logits: np.ndarray) -> float:
+        return float(likelihood.log_density(np.zeros(0), np.tile(logits, (3, 1)), y, shares * weights).sum())
+
+    truth = np.log(shares)
+    generator = np.random.default_rng(0)
+    with jax.enable_x64(True):
+        assert all(objective(truth) > objective(truth + generator.normal(0, 0.2, 3)) for _ in range(20))
+
+
+def test_class_weights_move_decisions_and_not_probabilities():
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=800)
+    rare = generator.random(800) < 1 / (1 + np.exp(3.0 - 1.5 * x))
+    frame, y = pd.DataFrame({"x": x}), pd.Series(rare.astype(int), name="event")
+    options = {"hidden": (), "batch": 800}
+    plain, weighted = (
+        small_classifier(class_weight=weight, **options).fit(frame, y) for weight in (None, "balanced")
+    )
+    at = pd.DataFrame({"x": [-1.0, 0.0, 1.0, 2.0]})
+    np.testing.assert_allclose(weighted.predict_proba(at)[:, 1], plain.predict_proba(at)[:, 1], atol=0.05)
+    assert weighted.predict_proba(frame)[:, 1].mean() == pytest.approx(y.mean(), abs=0.03)
+    assert weighted.predict(frame).mean() > 2 * plain.predict(frame).mean()
+    threshold = plain.predict_proba(frame)[:, 1] > y.mean()
+    assert (weighted.predict(frame) == threshold).mean() > 0.9
+
+
+def test_class_weights_do_not_carry_a_prediction_out_of_a_rule():
+    frame, y = blobs(classes=2)
+    model = small_classifier(
+        rules="if height < 1 then colour = blue",
+        class_weight={"green": 1000.0, "blue": 0.001},
+        columns={"colour": {"levels": ["blue", "green"]}},
+        tolerance=0.9,
+    ).fit(frame, y)
+    inside = frame["height"] < 1
+    obeys = model.predict_proba(frame)[:, 0] > 0.5
+    assert (inside & obeys).sum() > 5
+    assert (model.predict(frame[inside & obeys]) == "blue").all()
+    assert (model.predict(frame[~inside]) == "green").all()
+
+
+@pytest.mark.parametrize("weight", ["even", {"violet": 2.0}, {"blue": -1.0}, {"blue": np.inf}, [1, 2]])
+def test_a_wrong_class_weight_is_refused(weight):
+    with pytest.raises(OCBNNError, match="class_weight"):
+        small_classifier(class_weight=weight).fit(*blobs())
+
+
+# Rules ----------------------------------------------------------------------------------------------------------
+
+
+def test_enforcement_makes_violations_impossible():
+    frame, y = blobs()
+    rule = "if height > 3 then not colour = green"
+    model = small_classifier(rules=rule, tolerance=0.99).fit(frame, y)
+    enforced = model.enforce("truncate")
+    inside = frame["height"] > 3
+    assert (enforced.predict(frame[inside]) != "green").all()
+    assert (enforced.predict_proba(frame[inside])[:, 1] == 0).all()
+    np.testing.assert_allclose(enforced.predict_proba(frame[~inside]), model.predict_proba(frame[~inside]))
+    assert (enforced.sample_predictive(frame[inside], 50) != "green").all()
+    assert model.enforcement_ is None
+
+
+def test_rules_are_checked_on_fresh_points():
+    frame, y = blobs()
+    model = small_classifier(rules="if height > 3 then colour = green", tolerance=0.99).fit(frame, y)
+    report = model.check_rules(points=50, ascent=False)
+    points = np.column_stack([np.linspace(3, 6, 20), np.zeros(20)])
+    violating = (model.sample_function(pd.DataFrame(points, columns=frame.columns)).argmax(-1) != 1).mean()
+    assert len(report) == 1
+    assert 0 <= report[0].epsilon_mean.value <= 1
+    assert report[0].epsilon_mean.value == pytest.approx(violating, abs=0.5)
+
+
+def test_enforcing_by_an_unknown_method_is_refused(fitted):
+    with pytest.raises(OCBNNError, match='"truncate" or by "draws"'):
+        fitted.enforce("force")

@@ -1,0 +1,302 @@
+"""The regressor: every method against something independent, and errors that say what to do."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from small_estimators import small_regressor
+
+from ocbnn import OCBNNRegressor, OCBNNWarning, RuleError, SchemaError, UnmetRuleError
+from ocbnn.errors import OCBNNError
+from ocbnn.estimators.defaults import base_prior, hidden_units, suited_engine
+from ocbnn.inference.hmc import Hmc
+from ocbnn.inference.nuts import Nuts
+from ocbnn.model import Model
+from ocbnn.networks import MLP
+from ocbnn.rules.parse import parse_rule
+
+
+def table(rows: int = 40, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
+    generator = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": generator.uniform(20, 90, rows),
+            "dose": generator.lognormal(1, 0.5, rows),
+            "ward": generator.choice(["ICU", "surgery"], rows),
+        }
+    )
+    y = 100 + 2 * frame["age"] + 30 * (frame["ward"] == "ICU") + generator.normal(0, 3, rows)
+    return frame, y.rename("pressure")
+
+
+@pytest.fixture(scope="module")
+def fitted() -> OCBNNRegressor:
+    return small_regressor().fit(*table())
+
+
+def twin_functions(model: OCBNNRegressor, frame: pd.DataFrame) -> np.ndarray:
+    """The network in NumPy, from the raw table to raw outputs."""
+    schema, flat = model.schema_, model.posterior_.flat
+    columns = [
+        ((frame[name] - schema.column(name).center) / schema.column(name).scale).to_numpy()
+        for name in ("age", "dose")
+    ]
+    levels = [(frame["ward"] == level).to_numpy(float) for level in ("ICU", "surgery")]
+    inputs = np.column_stack([*columns, *levels])
+    outputs = []
+    for w in flat.astype(float):
+        first, rest = w[: 4 * 4].reshape(4, 4), w[16:]
+        hidden = np.tanh(inputs @ first + rest[:4])
+        outputs.append(hidden @ rest[4:8] + rest[8])
+    return np.array(outputs) * schema.target.scale + schema.target.center
+
+
+# Predictions ----------------------------------------------------------------------------------------------------
+
+
+def test_functions_are_those_of_a_network_in_numpy(fitted):
+    frame, _ = table(7, seed=5)
+    np.testing.assert_allclose(fitted.sample_function(frame), twin_functions(fitted, frame), rtol=1e-9)
+
+
+def test_predictions_are_means_of_functions(fitted):
+    frame, _ = table(7, seed=5)
+    np.testing.assert_allclose(fitted.predict(frame), twin_functions(fitted, frame).mean(axis=0), rtol=1e-9)
+
+
+def test_the_standard_deviation_is_that_of_the_mixture(fitted):
+    frame, _ = table(7, seed=5)
+    functions = twin_functions(fitted, frame)
+    noise = np.exp(fitted.posterior_.flat[:, -1].astype(float)) * fitted.schema_.target.scale
+    expected = np.sqrt(functions.var(axis=0) + (noise**2).mean())
+    np.testing.assert_allclose(fitted.predict(frame, return_std=True)[1], expected, rtol=1e-6)
+
+
+def test_quantiles_and_intervals_are_those_of_the_mixture(fitted):
+    frame, _ = table(3, seed=5)
+    functions = twin_functions(fitted, frame)
+    noise = np.exp(fitted.posterior_.flat[:, -1].astype(float)) * fitted.schema_.target.scale
+
+    def quantile(row: int, level: float) -> float:
+        mixture = lambda y: norm.cdf(y, functions[:, row], noise).mean() - level  # noqa: E731
+        return brentq(mixture, -1e4, 1e4)
+
+    expected = np.array([[quantile(row, level) for level in (0.1, 0.5, 0.9)] for row in range(3)])
+    np.testing.assert_allclose(fitted.predict_quantiles(frame, (0.1, 0.5, 0.9)), expected, rtol=1e-6)
+    np.testing.assert_allclose(fitted.predict_interval(frame, 0.8), expected[:, [0, 2]], rtol=1e-6)
+
+
+def test_samples_have_the_mixtures_mean_and_spread(fitted):
+    frame, _ = table(2, seed=5)
+    samples = fitted.sample_predictive(frame, 20_000, random_state=3)
+    mean, spread = fitted.predict(frame, return_std=True)
+    assert samples.shape == (20_000, 2)
+    np.testing.assert_allclose(samples.mean(axis=0), mean, atol=5 * spread.max() / np.sqrt(20_000))
+    np.testing.assert_allclose(samples.std(axis=0), spread, rtol=0.03)
+
+
+def test_score_is_the_share_of_variance_explained(fitted):
+    frame, y = table()
+    residual = y - fitted.predict(frame)
+    assert fitted.score(frame, y) == pytest.approx(1 - (residual**2).sum() / ((y - y.mean()) ** 2).sum())
+    assert fitted.score(frame, y) > 0.9
+
+
+@pytest.mark.parametrize("coverage", [0, 1, 1.5, -0.1, True, "0.9"])
+def test_a_coverage_that_is_none_is_refused(fitted, coverage):
+    with pytest.raises(OCBNNError, match="strictly between 0 and 1"):
+        fitted.predict_interval(table(2)[0], coverage)
+
+
+def test_given_noise_is_in_raw_units():
+    model = small_regressor(noise=7.5).fit(*table())
+    assert model.posterior_.noise == pytest.approx(np.full(2, 7.5))
+
+
+def test_predicting_before_the_fit_is_scikit_learns_error():
+    with pytest.raises(NotFittedError):
+        small_regressor().predict(table()[0])
+
+
+# Tables ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_order_of_columns_is_checked_and_of_rows_does_not_matter(fitted):
+    frame, y = table()
+    with pytest.raises(ValueError, match="order"):
+        fitted.predict(frame[["dose", "age", "ward"]])
+    shuffled = np.random.default_rng(1).permutation(len(frame))
+    again = small_regressor().fit(frame.iloc[shuffled], y.iloc[shuffled])
+    assert np.array_equal(again.posterior_.draws, fitted.posterior_.draws)
+
+
+def test_weights_are_repetitions(fitted):
+    frame, y = table()
+    counts = np.arange(len(frame)) % 3
+    repeated = np.repeat(np.arange(len(frame)), counts)
+    weighted = small_regressor().fit(frame, y, sample_weight=counts)
+    again = small_regressor().fit(frame.iloc[repeated], y.iloc[repeated])
+    assert np.array_equal(weighted.posterior_.draws, again.posterior_.draws)
+    assert weighted.schema_ == again.schema_
+    age = frame["age"].to_numpy()[repeated]
+    assert weighted.schema_.column("age").center == pytest.approx(age.mean())
+    assert weighted.schema_.column("age").scale == pytest.approx(age.std())
+    low, high = np.quantile(age, 0.005, method="lower"), np.quantile(age, 0.995, method="higher")
+    assert weighted.schema_.column("age").observed == (low, high)
+
+
+def test_all_weights_zero_is_an_error():
+    frame, y = table()
+    with pytest.raises(SchemaError, match="sample_weight cannot be used"):
+        small_regressor().fit(frame, y, sample_weight=np.zeros(len(frame)))
+
+
+def test_an_array_has_columns_x0_x1():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    model = small_regressor(rules="if x1 > 1.5 then y <= 1000").fit(X, X[:, 0])
+    assert model.schema_.names == ("x0", "x1")
+    assert model.rules_[0].text(model.schema_) == "if x1 > 1.5 then y <= 1000"
+
+
+def test_nan_names_the_column_and_the_remedy():
+    frame, y = table()
+    frame.loc[3, "dose"] = np.nan
+    with pytest.raises(SchemaError, match=r"'dose' has 1 missing values \(NaN\).* row 3.*SimpleImputer"):
+        small_regressor().fit(frame, y)
+
+
+def test_infinity_names_the_column():
+    frame, y = table()
+    frame.loc[3, "dose"] = np.inf
+    with pytest.raises(SchemaError, match=r"'dose' is infinite"):
+        small_regressor().fit(frame, y)
+
+
+def test_an_unseen_category_is_named(fitted):
+    frame, _ = table(3)
+    with pytest.raises(SchemaError, match="unseen category 'ward 9'"):
+        fitted.predict(frame.assign(ward="ward 9"))
+
+
+def test_declared_columns_reach_the_schema():
+    frame, y = table()
+    model = small_regressor(columns={"dose": {"transform": "log", "unit": "mg"}}).fit(frame, y)
+    assert model.schema_.column("dose").transform == "log"
+    shifted = frame["dose"] + model.schema_.column("dose").offset
+    assert model.schema_.column("dose").center == pytest.approx(np.log(shifted).mean())
+
+
+# Rules ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_target_is_the_series_name_and_always_y():
+    frame, y = table()
+    for rule in ("if age > 80 then pressure >= 0", "if age > 80 then y >= 0"):
+        model = small_regressor(rules=rule).fit(frame, y)
+        assert model.rules_[0].text(model.schema_) == "if age > 80 then pressure >= 0"
+
+
+def test_rules_come_as_words_constraints_or_paths(tmp_path):
+    frame, y = table()
+    path = tmp_path / "rules.yaml"
+    path.write_text("- name: high\n  rule: if age > 80 then y >= 0\n  tolerance: 0.2\n")
+    words = "if dose > 9 then y <= 1000"
+    constraint = parse_rule("if age < 25 then y <= 900", small_regressor().fit(frame, y).schema_)
+    model = small_regressor(rules=[path, words, constraint], tolerance=0.1)
+    model.fit(frame, y)
+    assert [rule.effective_tolerance for rule in model.rules_] == [0.2, 0.1, 0.1]
+    assert [rule.name for rule in model.rules_] == ["high", None, None]
+
+
+def test_something_else_as_a_rule_is_refused():
+    for rules in (3, [3]):
+        with pytest.raises(RuleError, match="rules.yaml"):
+            small_regressor(rules=rules).fit(*table())
+
+
+def test_names_lost_on_the_way_point_to_set_output():
+    frame, y = table()
+    with pytest.raises(RuleError, match=r'set_output\(transform="pandas"\)'):
+        small_regressor(rules="if age > 80 then y >= 0").fit(frame[["age", "dose"]].to_numpy(), y)
+
+
+def test_an_unmet_rule_warns_and_says_by_how_much():
+    frame, y = table()
+    rules = ["if age > 50 then pressure <= 0", "if age > 45 then pressure >= 300"]
+    with pytest.warns(OCBNNWarning, match=r"UNMET if age > .*violation .* exceeds the tolerance 0.01"):
+        small_regressor(rules=rules).fit(frame, y)
+    with pytest.raises(UnmetRuleError, match="UNMET"):
+        small_regressor(rules=rules, strict=True).fit(frame, y)
+
+
+def test_a_scaler_before_us_is_noticed():
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": generator.normal(size=50), "dose": generator.normal(size=50)})
+    frame = (frame - frame.mean()) / frame.std(ddof=0)
+    model = small_regressor(rules="if age > 65 then y <= 100000")
+    with pytest.warns(OCBNNWarning, match="leave the scaler out"):
+        model.fit(frame, frame["age"].rename("y"))
+
+
+# What the estimator passes on -------------------------------------------------------------------------------------
+
+
+def test_engines_come_by_name_or_as_they_are():
+    frame, y = table()
+    model = Model.build(frame=frame, target=y)
+    assert suited_engine("nuts", model) == Nuts()
+    assert suited_engine(Hmc(warmup=7), model) == Hmc(warmup=7)
+    assert suited_engine("auto", model) == Hmc()
+    with pytest.raises(OCBNNError, match="There is no engine 'hmmc'"):
+        small_regressor(engine="hmmc").fit(frame, y)
+
+
+def test_large_tables_get_a_larger_network_and_a_minibatch_engine():
+    frame, y = table(6000)
+    assert hidden_units(None, 500) == (20,)
+    assert hidden_units(None, 6000) == (50, 50)
+    assert hidden_units(7, 500) == (7,)
+    model = Model.build(frame=frame, target=y, hidden=(50, 50))
+    assert suited_engine("auto", model).stochastic
+
+
+def test_the_default_priors_functions_are_as_large_as_the_target():
+    network = MLP(5, (20,), 1, "tanh")
+    prior = base_prior(None, network, classification=False)
+    x = np.random.default_rng(0).normal(size=(50, 5))
+    values = [np.asarray(network.apply(prior.sample(seed), x)) for seed in range(300)]
+    assert 0.5 < np.std(values) < 2.0
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"noise": -1.0}, "positive standard deviation"),
+        ({"hidden": "many"}, "number of units"),
+        ({"prior": -2.0}, "positive number"),
+        ({"draws": 0}, "positive whole number"),
+        ({"batch": 2.5}, "positive whole number"),
+        ({"activation": "sine"}, "no activation"),
+        ({"tolerance": 2.0, "rules": "always y >= 0"}, "outside"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_by_fit_not_by_the_constructor(option, message):
+    model = small_regressor(**option)
+    with pytest.raises(OCBNNError, match=message):
+        model.fit(*table())
+
+
+def test_parameters_survive_cloning():
+    model = small_regressor(rules=["always y >= 0"], tolerance=0.2)
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_pickling_keeps_predictions(fitted):
+    frame, _ = table(5)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict(frame), fitted.predict(frame))
