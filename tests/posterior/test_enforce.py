@@ -270,6 +270,9 @@ def test_too_little_mass_is_an_error_that_names_the_rule_and_the_row():
     assert mass < 1e-6
     with pytest.raises(EnforcementError, match=r"row 0 \(x = 1\.0\).*y >= 2.*less than 1e-06"):
         truncate(posterior).predict(np.array([[1.0]]))
+    late = np.concatenate([np.full((700, 1), -1.0), [[1.0]]])
+    with pytest.raises(EnforcementError, match=r"row 700 \(x = 1\.0\)"):
+        truncate(posterior).predict(late)
     certain = class_constants(np.array([[[1.0 - 2e-8, 1e-8, 1e-8]]]), ["always label = red"])
     with pytest.raises(EnforcementError, match="less than 1e-06"):
         truncate(certain).predict(np.zeros((1, 2)))

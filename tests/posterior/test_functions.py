@@ -64,6 +64,18 @@ def test_a_row_is_predicted_the_same_in_any_batch(which, request):
     np.testing.assert_array_equal(function_draws(posterior, coded[order]), together[:, order])
 
 
+def test_many_draws_make_smaller_blocks_and_the_same_predictions(small):
+    from ocbnn.posterior.draws import Posterior
+    from ocbnn.posterior.functions import function_blocks
+
+    many = Posterior(np.tile(small.draws[:1], (1, 250, 1)), small.model)
+    coded = np.random.default_rng(2).normal(size=(300, 2))
+    sizes = [block.stop - block.start for block, _ in function_blocks(many, coded)]
+    assert sizes == [256, 44]
+    first = np.concatenate([values[:35] for _, values in function_blocks(many, coded)], axis=1)
+    np.testing.assert_allclose(first, function_draws(small, coded)[:35], rtol=1e-12)
+
+
 def test_a_frame_and_its_coded_rows_are_the_same_and_other_shapes_are_refused(small):
     frame = pd.DataFrame({"x2": [0.5, -1.0], "extra": ["a", "b"], "x1": [1.0, 2.0]})
     np.testing.assert_array_equal(

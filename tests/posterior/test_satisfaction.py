@@ -150,7 +150,7 @@ def test_a_rule_for_the_distribution_of_y_is_about_the_observation():
     posterior = constants(1.0 + 0.4 * generator.normal(size=(4, 500)))
     exact = np.sqrt(0.4**2 + NOISE**2)
     near, far = satisfaction(
-        posterior, [f"always y ~ Normal(1, {exact:.6f})", "always y ~ Normal(2, 0.5)"], points=30
+        posterior, [f"always y ~ Normal(1, {exact:.6f})", "always y ~ Normal(2, 0.5)"], points=8
     )
     assert near.verdict == "met"
     assert near.divergences["total_variation"].mean.value < 0.04

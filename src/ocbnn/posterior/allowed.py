@@ -7,6 +7,7 @@ bounds on probabilities. Probabilistic rules forbid no single output, so they ta
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 
@@ -34,6 +35,23 @@ INSIDE = 1e-9
 
 class EnforcementError(OCBNNError, ValueError):
     """Rules that cannot be enforced as asked: nothing survives, or nothing is allowed at a row."""
+
+
+class RowError(EnforcementError):
+    """An error about one row, counted from the first of the rows it was found among."""
+
+    def __init__(self, row: int, words: str) -> None:
+        self.row, self.words = row, words
+        super().__init__(f"In row {row} {words}")
+
+
+@contextlib.contextmanager
+def rows_from(first: int) -> Iterator[None]:
+    """Errors about rows of a block are raised as errors about rows of the table."""
+    try:
+        yield
+    except RowError as error:
+        raise RowError(error.row + first, error.words) from None
 
 
 def applying(
@@ -130,15 +148,16 @@ def obeying_probabilities(
 
 def nothing_allowed(
     rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"], row: int, what: str
-) -> EnforcementError:
+) -> RowError:
     """The error that names a row and the rules that apply there."""
     here = coded[row : row + 1]
     rules_here = [rule for rule, _, _ in applying(rules, schema, here)]
     named = [f"{rule.name!r}" if rule.name else f"`{rule.text(schema)}`" for rule in rules_here]
     where = ", ".join(f"{name} = {value}" for name, value in schema.decode(here).iloc[0].to_dict().items())
-    return EnforcementError(
-        f"In row {row} ({where}) the rules {', '.join(named)} {what}. "
-        "Correct the rules, or ask for a prediction elsewhere."
+    return RowError(
+        row,
+        f"({where}) the rules {', '.join(named)} {what}. "
+        "Correct the rules, or ask for a prediction elsewhere.",
     )
 
 

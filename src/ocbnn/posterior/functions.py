@@ -20,8 +20,9 @@ from ocbnn.likelihoods import Likelihood
 from ocbnn.networks import Network
 from ocbnn.posterior.draws import Posterior
 
-ROWS = 512
-"""Rows of a block, always as many."""
+ROWS, LEAST_ROWS = 512, 32
+"""Rows of a block; fewer where draws are so many that a block would hold more than `MOST_VALUES`."""
+MOST_VALUES = 4_000_000
 LARGE = 10_000
 """Weights above which a network is computed in float32: half the time, and rounding hardly matters."""
 TOGETHER = 64
@@ -70,9 +71,10 @@ def model_function_blocks(
     correction = posterior.prior_correction
     offset = None if correction is None else np.asarray(correction, dtype=kind)
     target = posterior.target
-    for begin in range(0, len(inputs), ROWS):
-        block = slice(begin, min(begin + ROWS, len(inputs)))
-        there = _padded(inputs[block], ROWS)
+    rows = _block_rows(len(weights) * max(len(target.classes), 1))
+    for begin in range(0, len(inputs), rows):
+        block = slice(begin, min(begin + rows, len(inputs)))
+        there = _padded(inputs[block], rows)
         with precision(kind):
             values = _evaluated(model.network, model.likelihood, weights, there, offset)
         values = values[:, : block.stop - block.start].astype(float)
@@ -94,6 +96,12 @@ def function_draws(posterior: Posterior, table: Table) -> np.ndarray:
 def working_precision(posterior: Posterior) -> Precision:
     """float64 for small networks, where it is cheap; float32 for large ones."""
     return "float32" if posterior.model.network.size > LARGE else "float64"
+
+
+def _block_rows(values_of_a_row: int) -> int:
+    """A power of two that depends on the draws alone: a row's batch must not decide how it is computed."""
+    most = max(MOST_VALUES // max(values_of_a_row, 1), 1)
+    return int(np.clip(1 << (most.bit_length() - 1), LEAST_ROWS, ROWS))
 
 
 def _evaluated(

@@ -115,7 +115,8 @@ def predict(
     blocks = []
     for block, values in function_blocks(posterior, coded):
         summarise = _class_block if posterior.classes else _number_block
-        blocks.append(summarise(posterior, values, coded[block], rules, levels, coverage))
+        with allowing.rows_from(block.start):
+            blocks.append(summarise(posterior, values, coded[block], rules, levels, coverage))
     return joined(blocks, posterior, levels, coverage)
 
 

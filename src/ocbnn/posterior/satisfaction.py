@@ -21,6 +21,7 @@ from jaxtyping import Float
 
 from ocbnn import violation
 from ocbnn.errors import OCBNNError
+from ocbnn.posterior.allowed import EnforcementError
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import (
     CONFIDENCE,
@@ -114,27 +115,27 @@ def _measured(posterior: Posterior, term: RuleTerm, points: int, key: int, ascen
     every = _all_draws(posterior)
     shape = posterior.draws.shape[:2]
     fresh = fresh_points(term, points, key)
-    margins, mass, point_breaks, without = _at_fresh(posterior, every, term, fresh)
     finding = halves(posterior).finding
-    candidates = fresh[_most_violated(margins[finding.ravel()])]
+    at_fresh = _at_fresh(posterior, every, term, fresh, finding.ravel())
+    candidates = fresh[at_fresh.worst][None]
     if ascent:
         found = climb(posterior, term, posterior.draws[finding], (key, 1))
         extreme = climb(posterior, term, posterior.flat, (key, 2), score="worst draw")
         candidates = np.concatenate([candidates, found, extreme])
     there = _margins(every, term, candidates)
     # The worst point is chosen by the finding half alone.
-    chosen = _most_violated(there[finding.ravel()])[0]
-    violated = margins > 0
+    chosen = int(np.lexsort(_badness(there[finding.ravel()]))[-1])
+    violated = at_fresh.violated
     anywhere = violated.any(axis=1) | (there > 0).any(axis=1)
     return _Measured(
         coded=fresh,
         share=violated.mean(axis=1).reshape(shape),
         anywhere=anywhere.astype(float).reshape(shape),
-        largest=np.maximum(margins.max(axis=1), there.max(axis=1)).reshape(shape),
+        largest=np.maximum(at_fresh.largest, there.max(axis=1)).reshape(shape),
         by_point=violated,
-        mass=None if mass is None else mass.reshape(shape),
-        point_breaks=point_breaks,
-        point_breaks_without=without,
+        mass=None if at_fresh.mass is None else at_fresh.mass.reshape(shape),
+        point_breaks=at_fresh.point_breaks,
+        point_breaks_without=at_fresh.point_breaks_without,
         found=len(candidates) - 1 if ascent else 0,
         worst=candidates[chosen],
         worst_finding=float((there[finding.ravel(), chosen] > 0).mean()),
@@ -148,34 +149,60 @@ def _all_draws(posterior: Posterior) -> Posterior:
     return Posterior(posterior.draws, posterior.model, posterior.provenance, None, posterior.prior_correction)
 
 
+class _AtFresh(NamedTuple):
+    """What all draws do at the fresh points; margins themselves are not kept, they would be many."""
+
+    violated: np.ndarray  # draw × point
+    largest: Float[np.ndarray, " draws"]  # margin of each draw
+    worst: int  # the point that the finding half violates most
+    mass: Float[np.ndarray, " draws"] | None  # class rules: probability outside
+    point_breaks: np.ndarray  # whether each point's prediction violates
+    point_breaks_without: Float[np.ndarray, " groups"]  # share of points, without each group of draws
+
+
 def _at_fresh(
-    posterior: Posterior, every: Posterior, term: RuleTerm, fresh: Float[np.ndarray, "points Q"]
-) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray]:
-    """Margins of all draws, mass outside by draw, which points' predictions violate, and without groups."""
+    posterior: Posterior,
+    every: Posterior,
+    term: RuleTerm,
+    fresh: Float[np.ndarray, "points Q"],
+    finding: np.ndarray,
+) -> _AtFresh:
     kept = posterior.mask.ravel()
-    groups = draw_groups(posterior)
-    weights = leave_one_out(groups)
-    margins = np.empty((kept.size, len(fresh)))
-    breaks, without, masses = [], [], []
+    weights = leave_one_out(draw_groups(posterior))
+    violated = np.empty((kept.size, len(fresh)), dtype=bool)
+    largest = np.full(kept.size, -np.inf)
+    breaks, without, masses, badness = [], [], [], []
     for block, values in function_blocks(every, fresh):
         located = term.rule.locate(fresh[block], term.schema)
-        margins[:, block] = _finite(violation.margin(term.rule.output, located, values))
+        margins = _finite(violation.margin(term.rule.output, located, values))
+        violated[:, block] = margins > 0
+        largest = np.maximum(largest, margins.max(axis=1))
+        badness.append(_badness(margins[finding]))
         if isinstance(located, AllowedClasses):
-            masses.append(np.where(located.allowed, 0.0, values).sum(axis=-1))
+            masses.append(np.where(located.allowed, 0.0, values).sum(axis=-1).sum(axis=-1))
         means = np.tensordot(weights, values[kept], axes=1)
         predicted = np.concatenate([_point_values(posterior, fresh[block], values[kept])[None], means])
         broken = _finite(violation.margin(term.rule.output, located, predicted)) > 0
         breaks.append(broken[0])
         without.append(broken[1:])
-    mass = np.concatenate(masses, axis=1).mean(axis=1) if masses else None
-    return margins, mass, np.concatenate(breaks), np.concatenate(without, axis=1).mean(axis=1)
+    return _AtFresh(
+        violated,
+        largest,
+        int(np.lexsort(np.concatenate(badness, axis=1))[-1]),
+        np.sum(masses, axis=0) / len(fresh) if masses else None,
+        np.concatenate(breaks),
+        np.concatenate(without, axis=1).mean(axis=1),
+    )
 
 
 def _point_values(posterior: Posterior, coded: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The point prediction as rules judge it: y, or class probabilities."""
     if not posterior.enforced:
         return values.mean(axis=0)
-    prediction = predict(posterior, coded, levels=(), coverage=None)
+    try:
+        prediction = predict(posterior, coded, levels=(), coverage=None)
+    except EnforcementError:  # no kept draw obeys at one of these points: a violation to be counted
+        return values.mean(axis=0)
     return prediction.point if prediction.probabilities is None else prediction.probabilities
 
 
@@ -193,10 +220,9 @@ def _margins(posterior: Posterior, term: RuleTerm, coded: Float[np.ndarray, "n Q
     return np.concatenate(parts, axis=1)
 
 
-def _most_violated(margins: Float[np.ndarray, "draws n"]) -> np.ndarray:
-    """The one point that most draws violate; among equals the one with the largest margin."""
-    share = (margins > 0).mean(axis=0)
-    return np.lexsort((margins.max(axis=0), share))[-1:]
+def _badness(margins: Float[np.ndarray, "draws n"]) -> Float[np.ndarray, "2 n"]:
+    """Keys to sort points by: the share of draws that violate, and among equals the largest margin."""
+    return np.stack([margins.max(axis=0), (margins > 0).mean(axis=0)])
 
 
 def _deterministic(

@@ -79,10 +79,11 @@ class Truncated:
         blocks = []
         for block, values in function_blocks(self.posterior, coded):
             summary = None
-            if function:
-                obeying = obeying_draws(self.posterior, self.rules, coded[block], values)
-                summary = draws_summary(values, levels, coverage, obeying)
-            blocks.append(summarise(coded[block], values, levels, summary))
+            with allowing.rows_from(block.start):
+                if function:
+                    obeying = obeying_draws(self.posterior, self.rules, coded[block], values)
+                    summary = draws_summary(values, levels, coverage, obeying)
+                blocks.append(summarise(coded[block], values, levels, summary))
         return joined(blocks, self.posterior, levels, coverage)
 
     def sample_observation(self, table: Table, count: int, *, key: Any = 0) -> np.ndarray:
@@ -91,18 +92,25 @@ class Truncated:
         coded = as_coded(self.posterior, table)
         blocks = []
         for block, values in function_blocks(self.posterior, coded):
-            here = coded[block]
-            if self.posterior.classes:
-                ends = np.cumsum(self._probabilities(here, values), axis=-1)
-                ends /= ends[:, -1:]
-                drawn = (ends < generator.random((count, len(here), 1))).sum(axis=-1)
-                blocks.append(labels(self.posterior, drawn))
-                continue
-            allowed = self._allowed(here)
-            mixture = Mixture(values, self.posterior.noise)
-            self._checked_mass(here, restricted_moments(mixture, allowed).total_mass)
-            blocks.append(sample_restricted(generator, mixture, allowed, count))
+            with allowing.rows_from(block.start):
+                blocks.append(self._samples(generator, coded[block], values, count))
         return np.concatenate(blocks, axis=1)
+
+    def _samples(
+        self,
+        generator: np.random.Generator,
+        coded: Float[np.ndarray, "b Q"],
+        values: np.ndarray,
+        count: int,
+    ) -> np.ndarray:
+        if self.posterior.classes:
+            ends = np.cumsum(self._probabilities(coded, values), axis=-1)
+            ends /= ends[:, -1:]
+            drawn = (ends < generator.random((count, len(coded), 1))).sum(axis=-1)
+            return labels(self.posterior, drawn)
+        allowed, mixture = self._allowed(coded), Mixture(values, self.posterior.noise)
+        self._checked_mass(coded, restricted_moments(mixture, allowed).total_mass)
+        return sample_restricted(generator, mixture, allowed, count)
 
     def _allowed(self, coded: Float[np.ndarray, "b Q"]) -> Intervals:
         return allowing.allowed_intervals(self.rules, self.posterior.schema, coded)
