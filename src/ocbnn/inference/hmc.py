@@ -56,7 +56,7 @@ class Hmc:
 
     trajectory: float = 2.0
     jitter: bool = True
-    target_acceptance: float = 0.8
+    target_acceptance: float = 0.7
     warmup: int = 400
     step_size: float = 1e-3
     adapt: bool = True
