@@ -156,7 +156,7 @@ def _quantile(mixture: Mixture, level: float, allowed: Intervals | None) -> Floa
     low, high = _bracket(mixture, level, allowed)
     width = np.maximum(high - low, np.finfo(float).tiny)
     total = None if allowed is None else _below(mixture, allowed, np.full(len(low), np.inf))[0]
-    value, active = 0.5 * (low + high), np.flatnonzero(high > low)
+    value, active = _start(mixture, level, low, high), np.flatnonzero(high > low)
     for _ in range(STEPS):
         if not active.size:
             break
@@ -171,13 +171,24 @@ def _quantile(mixture: Mixture, level: float, allowed: Intervals | None) -> Floa
         with np.errstate(all="ignore"):
             newton = value[active] - (probability - level) / slope
         inside = (newton > low[active]) & (newton < high[active])
-        following = np.where(inside, newton, 0.5 * (low[active] + high[active]))
         near = PRECISION * width[active]
         # Newton is believed only where it hardly moves: then the root is as near, whatever the bracket.
-        done = (high[active] - low[active] <= near) | (inside & (np.abs(following - value[active]) <= near))
+        settled = np.abs(newton - value[active]) <= near
+        middle = 0.5 * (low[active] + high[active])
+        following = np.where(settled, value[active], np.where(inside, newton, middle))
+        done = settled | (high[active] - low[active] <= near)
         value[active] = following
         active = active[~done]
     return value if allowed is None else nearest_allowed(value, allowed)
+
+
+def _start(
+    mixture: Mixture, level: float, low: Float[np.ndarray, " b"], high: Float[np.ndarray, " b"]
+) -> Float[np.ndarray, " b"]:
+    """The quantile of one normal with the mixture's mean and variance, where the bracket has it."""
+    variance = mixture.mean.var(axis=0) + np.mean(mixture.sd**2)
+    guess = mixture.mean.mean(axis=0) + np.sqrt(variance) * ndtri(level)
+    return np.where((guess > low) & (guess < high), guess, 0.5 * (low + high))
 
 
 def _bracket(
