@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -155,9 +156,15 @@ def precision(kind: Precision) -> Iterator[None]:
         yield
 
 
+@partial(jax.jit, static_argnums=0)
+def parts_of(density: Density, positions: Float[Array, "members size"], context: Context) -> dict[str, Array]:
+    """Every part of the log-density at every position."""
+    return jax.vmap(lambda w: density.parts(w, context))(positions)
+
+
 def check_finite(density: Density, positions: Float[np.ndarray, "members size"], context: Context) -> None:
     """Refuse to start where the log-density is not finite, naming the part that is to blame."""
-    parts = jax.jit(jax.vmap(lambda w: density.parts(w, context)))(jnp.asarray(positions))
+    parts = parts_of(density, jnp.asarray(positions), context)
     for name, values in parts.items():
         bad = np.flatnonzero(~np.isfinite(np.asarray(values)))
         if bad.size:

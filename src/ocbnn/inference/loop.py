@@ -103,11 +103,11 @@ class Loop:
             source = Feed(prepared.model, seed, batch)
         first = source.one(0) if isinstance(source, Feed) else source
         check_finite(density, prepared.positions, first)
-        begin = jax.jit(partial(engine.init, density))
         states, taken = [], 0
         for number, size in enumerate(engine.groups(len(prepared.positions), cores)):
             own = jax.random.fold_in(key, INIT_KEYS + number)
-            states.append(begin(own, jnp.asarray(prepared.positions[taken : taken + size]), first))
+            positions = jnp.asarray(prepared.positions[taken : taken + size])
+            states.append(_begin(engine, density, own, positions, first))
             taken += size
         if tunings is not None:
             states = [state._replace(tuning=tuning) for state, tuning in zip(states, tunings, strict=True)]
@@ -164,8 +164,8 @@ class Loop:
         return jax.random.fold_in(self.key, group)
 
     def _compile(self, state: State, start: Any, context: Context) -> Callable[..., Any]:
-        members = int(np.shape(jax.tree.leaves(state)[0])[0])
-        program = (self.engine, members, self.length, self.thin)
+        shapes = tuple((np.shape(leaf), np.result_type(leaf)) for leaf in jax.tree.leaves((state, context)))
+        program = (self.engine, self.kind, self.length, self.thin, shapes)
         if program not in self.compiled:
             began = time.perf_counter()
             stacked = isinstance(self.source, Feed)
@@ -192,6 +192,11 @@ class Loop:
             outcome = job()
             jax.tree.map(lambda leaf: leaf.block_until_ready(), outcome)
             return outcome
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _begin(engine: Engine, density: Density, key: Array, positions: Array, context: Context) -> State:
+    return engine.init(density, key, positions, context)
 
 
 def run_chunk(

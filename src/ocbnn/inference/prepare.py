@@ -10,15 +10,16 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from ocbnn.inference.base import Context, Density, Engine, Precision, check_finite
 from ocbnn.inference.feed import Feed, fixed_context, rule_terms
-from ocbnn.inference.prepared import Prepared, Strengths
+from ocbnn.inference.prepared import Prepared, Strengths, density_of
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.storage import RunFolder
 from ocbnn.inference.strength import StrengthSearch
@@ -62,7 +63,7 @@ def prepare(
     stored = None if store is None else store.load("prepared")
     if stored is not None:
         return Prepared.restored(model, stored)
-    density = Density(model)
+    density, compiled = density_of(model)
     positions = starting_positions(model, members, seed, engine)
     check_finite(density, positions, _context(model, engine, seed, batch))
     seconds: dict[str, float] = {}
@@ -70,9 +71,15 @@ def prepare(
         report(Tick("warm start", 0, 0, 0.0))
         model, positions = _warmed(settings.warm, density, model, engine, positions, seed, batch)
         seconds["warm start"] = time.perf_counter() - began
-    nodes = choose_nodes(model, positions) if settings.nodes and not engine.stochastic else None
+    nodes = choose_nodes(density, model, positions) if settings.nodes and not engine.stochastic else None
     prepared = Prepared(
-        density, model, positions, fixed_context(model, nodes), Strengths.given(model), seconds=seconds
+        density,
+        model,
+        positions,
+        fixed_context(model, nodes),
+        Strengths.given(model),
+        compiled,
+        seconds=seconds,
     )
     if settings.strength is not None:
         prepared = settings.strength.find(
@@ -113,7 +120,9 @@ def _warmed(
     return model, optimised
 
 
-def choose_nodes(model: Model, positions: Float[np.ndarray, "members size"]) -> tuple[RulePoints, ...] | None:
+def choose_nodes(
+    density: Density, model: Model, positions: Float[np.ndarray, "members size"]
+) -> tuple[RulePoints, ...] | None:
     """For each rule the fewest nodes whose log-density follows that of all points around the start."""
     prior = model.prior
     if not isinstance(prior, ConditionalPrior) or not prior.rules:
@@ -122,18 +131,23 @@ def choose_nodes(model: Model, positions: Float[np.ndarray, "members size"]) -> 
     weights = jnp.asarray((positions + around).reshape(-1, model.size)[:, : model.network.size])
     chosen = list(prior.points)
     for index, rule in enumerate(prior.rules):
-        score = jax.jit(
-            jax.vmap(
-                lambda w, p, rule=rule: rule.log_density(
-                    model.likelihood.function(model.network.apply(w, p.inputs)), p
-                ),
-                in_axes=(0, None),
-            )
-        )
-        exact = np.asarray(score(weights, rule.points))
+        exact = np.asarray(_scores(density, index, weights, rule.points))
         for nodes in candidate_nodes(rule, rule.points):
-            error = np.std(np.asarray(score(weights, nodes)) - exact)
+            error = np.std(np.asarray(_scores(density, index, weights, nodes)) - exact)
             if error <= NODE_ERROR + 0.01 * np.std(exact):
                 chosen[index] = nodes
                 break
     return tuple(chosen)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _scores(density: Density, index: int, weights: Array, points: RulePoints) -> Array:
+    """What one rule adds to the log-density at every row of weights."""
+    model = density.model
+    assert isinstance(model.prior, ConditionalPrior)
+    rule = model.prior.rules[index]
+
+    def one(w: Array) -> Array:
+        return rule.log_density(model.likelihood.function(model.network.apply(w, points.inputs)), points)
+
+    return jax.vmap(one)(weights)

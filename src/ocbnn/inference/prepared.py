@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class Prepared:
         positions: of every member.
         context: rows, points and nodes, for engines that always see the same.
         strengths: how each rule came by its strength.
-        compiled: the loop's compiled chunks, shared by pilots and the kept run.
+        compiled: the loop's compiled chunks, shared by pilots, the kept run and later runs of the model.
         work: gradients spent.
         seconds: by phase.
     """
@@ -97,10 +98,17 @@ class Prepared:
                 arrays[f"nodes.{index}"], weights=arrays[f"node_weights.{index}"], strength=strength
             )
             nodes.append(few)
+        density, compiled = density_of(model)
         model = with_rules(model, rules)
         context = fixed_context(model, tuple(nodes))
         work = int(arrays["work"])
-        return cls(Density(model), model, arrays["positions"], context, strengths, work=work)
+        return cls(density, model, arrays["positions"], context, strengths, compiled, work)
+
+
+@lru_cache(maxsize=4)
+def density_of(model: Model) -> tuple[Density, dict[Hashable, Callable[..., Any]]]:
+    """A model's density and its compiled chunks: runs that differ in seed alone compile nothing anew."""
+    return Density(model), {}
 
 
 def _strong(points: RulePoints, strength: float) -> RulePoints:

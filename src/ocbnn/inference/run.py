@@ -14,12 +14,11 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn.inference.base import Engine, InferenceError, Precision, precision
+from ocbnn.inference.base import Engine, InferenceError, Precision, parts_of, precision
 from ocbnn.inference.diagnostics import diagnose_run, probe_inputs, worst_ess
 from ocbnn.inference.engines import choose, default_members
 from ocbnn.inference.feed import Feed, default_batch
@@ -249,8 +248,7 @@ class _Run:
         if not np.isfinite(draws).all():
             return f"{said}: its weights themselves are not. {remedy}"
         context, density = self.loop.last_context(), self.prepared.density
-        parts = jax.jit(jax.vmap(lambda w: density.parts(w, context)))(jnp.asarray(draws))
-        for name, values in parts.items():
+        for name, values in parts_of(density, jnp.asarray(draws), context).items():
             bad = np.asarray(values)[~np.isfinite(np.asarray(values))]
             if bad.size:
                 return f"{said}: the {name} is {float(bad[0])}. {remedy}"
