@@ -4,12 +4,12 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from small_estimators import small_classifier
 
 from ocbnn import ModelError, OCBNNClassifier, SchemaError
 from ocbnn.errors import OCBNNError
 from ocbnn.estimators.classifier import class_weights
 from ocbnn.likelihoods import Balanced, Bernoulli, Categorical
+from small_estimators import small_classifier
 
 
 def blobs(classes: int = 3, rows: int = 60, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
@@ -107,7 +107,7 @@ def test_a_missing_label_is_named():
         small_classifier().fit(frame, y)
 
 
-# Class weights --------------------------------------------------------------------------------------------------
+# Class weights -----------------------------------------------------------------------------------------
 
 
 def test_balanced_weights_are_inverse_frequencies_that_keep_the_total():
@@ -185,7 +185,7 @@ def test_a_wrong_class_weight_is_refused(weight):
         small_classifier(class_weight=weight).fit(*blobs())
 
 
-# Rules ----------------------------------------------------------------------------------------------------------
+# Rules -------------------------------------------------------------------------------------------------
 
 
 def test_enforcement_makes_violations_impossible():

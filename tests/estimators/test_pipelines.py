@@ -9,9 +9,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from small_estimators import small_classifier, small_regressor
 
 from ocbnn import RuleError
+from small_estimators import small_classifier, small_regressor
 
 
 def table(rows: int = 40) -> tuple[pd.DataFrame, pd.Series]:

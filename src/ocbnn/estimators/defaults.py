@@ -24,8 +24,10 @@ SMALL_TABLE = 5_000
 MOST_CHAIN_WORK = 1e6
 """Rows × weights up to which chains take minutes at the most."""
 BATCH = 1024
-LOGIT_SCALE = 10.0
-"""Classes are often nearly certain, so logits are larger than standardised targets."""
+HIDDEN_SCALE = 0.5
+"""Of hidden weights and biases: functions bend over two standard deviations of the inputs, not over one."""
+OUTPUT_SCALE, LOGIT_SCALE = 2.0, 50.0
+"""Of the last layer; classes are often nearly certain, so logits are far larger than standardised targets."""
 
 
 def hidden_units(hidden: Any, rows: int) -> tuple[int, ...]:
@@ -41,17 +43,18 @@ def hidden_units(hidden: Any, rows: int) -> tuple[int, ...]:
 def base_prior(prior: Any, network: MLP, *, classification: bool) -> Prior:
     """Independent Gaussians, σ/√fan-in for weights, so that wide layers do not mean larger functions.
 
-    A number multiplies the scale of the last layer's weights. Biases have a standard deviation of 1.
+    A number is σ of the last layer's weights; its biases have a standard deviation of 1.
     """
     if isinstance(prior, Prior):
         return prior
     if prior is None:
-        prior = LOGIT_SCALE if classification else 1.0
+        prior = LOGIT_SCALE if classification else OUTPUT_SCALE
     if isinstance(prior, bool) or not isinstance(prior, int | float | np.number) or not prior > 0:
         raise ModelError(f"prior is a positive number (the scale of outputs) or a Prior, not {prior!r}.")
-    scale = 1.0 / np.sqrt(network.fan_in())
-    last = network.widths[-2] * network.outputs
-    scale[network.size - last - network.outputs : network.size - network.outputs] *= float(prior)
+    scale = HIDDEN_SCALE / np.sqrt(network.fan_in())
+    weights = network.widths[-2] * network.outputs
+    scale[network.size - network.outputs - weights :] *= float(prior) / HIDDEN_SCALE
+    scale[network.size - network.outputs :] = 1.0
     return IsotropicGaussian(network.size, scale)
 
 
