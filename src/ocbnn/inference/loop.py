@@ -164,7 +164,8 @@ class Loop:
         return jax.random.fold_in(self.key, group)
 
     def _compile(self, state: State, start: Any, context: Context) -> Callable[..., Any]:
-        shapes = tuple((np.shape(leaf), np.result_type(leaf)) for leaf in jax.tree.leaves((state, context)))
+        leaves = jax.tree.leaves((state, context))
+        shapes = tuple((np.shape(leaf), str(getattr(leaf, "dtype", type(leaf)))) for leaf in leaves)
         program = (self.engine, self.kind, self.length, self.thin, shapes)
         if program not in self.compiled:
             began = time.perf_counter()
