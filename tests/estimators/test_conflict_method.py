@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from small_estimators import small_regressor
 
 from ocbnn.errors import OCBNNError
+from small_estimators import small_regressor
 
 
 def table(rows: int = 40, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
