@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 
@@ -33,9 +31,7 @@ def figure2() -> Model:
     """Figure 2: three classes in the plane, ten rbf units, Dirichlet(10, 1.5, 1.5) in a box."""
     generator = np.random.default_rng(0)
     centres = {"red": (-0.1, -3.0), "blue": (-2.8, 1.0), "green": (2.1, 2.9)}
-    rows = [
-        (*generator.normal(centre, 0.6), label) for label, centre in centres.items() for _ in range(8)
-    ]
+    rows = [(*generator.normal(centre, 0.6), label) for label, centre in centres.items() for _ in range(8)]
     frame = pd.DataFrame(rows, columns=["x1", "x2", "y"])
     return Model.build(
         frame=frame,

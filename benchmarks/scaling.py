@@ -1,8 +1,8 @@
 """What a gradient costs as points T, inputs Q, rows N, weights M and chains grow: exponents and a plot.
 
 One axis grows at a time from a common base, far enough that the work and not the dispatch is measured; the
-exponent is the slope of log seconds over log size through the upper sizes. Fails where one exceeds 1.15, since
-all of this work is linear (a slope of exactly 1 is measured within about a tenth on a shared machine).
+exponent is the slope of log seconds over log size. Fails where one exceeds 1.15: all of this work is linear,
+and a slope of exactly 1 is measured within about a tenth on a shared machine.
 
     python benchmarks/scaling.py [--plot FILE.png] [--json FILE]
 """
@@ -52,9 +52,7 @@ def seconds(T: int, Q: int, N: int, units: int, chains: int, turns: int = 7) -> 
     y = jnp.asarray(random.normal(size=N), jnp.float32)
     points = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), model.prior.points)
     positions = jnp.stack([model.initial(seed) for seed in range(chains)])
-    gradient = jax.grad(
-        lambda w, x, y, p: model.log_prior(w, p) + model.log_likelihood(w, Data(x, y))
-    )
+    gradient = jax.grad(lambda w, x, y, p: model.log_prior(w, p) + model.log_likelihood(w, Data(x, y)))
     all_chains = jax.jit(lambda q, x, y, p: jax.lax.map(lambda w: gradient(w, x, y, p), q))
     jax.block_until_ready(all_chains(positions, inputs, y, points))
     times = []
@@ -70,7 +68,8 @@ def measure() -> dict[str, dict[str, list[float] | float]]:
     found: dict[str, dict[str, list[float] | float]] = {}
     for axis, sizes in SIZES.items():
         runs = [seconds(**{**BASE, axis: size}) for size in sizes]
-        along = [float(weights if axis == "units" else size) for size, (_, weights) in zip(sizes, runs, strict=True)]
+        weights = [count for _, count in runs]
+        along = [float(size) for size in (weights if axis == "units" else sizes)]
         times = [spent for spent, _ in runs]
         exponent = float(np.polyfit(np.log(along), np.log(times), 1)[0])
         found["M" if axis == "units" else axis] = {"sizes": along, "seconds": times, "exponent": exponent}
