@@ -59,7 +59,7 @@ class RunFolder:
 
     def save(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write named arrays as one file, whole or not at all."""
-        whole = {key: np.ascontiguousarray(value) for key, value in arrays.items()}
+        whole = {key: np.asarray(value, order="C") for key, value in arrays.items()}
         self._write(self.path / f"{name}.safetensors", save(whole, {"sha256": checksum(whole)}))
 
     def load(self, name: str) -> Arrays | None:
