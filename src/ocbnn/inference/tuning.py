@@ -58,6 +58,8 @@ class Schedule:
         self, tuning: Tuning, positions: Float[Array, "members size"], acceptance: Float[Array, ""]
     ) -> Tuning:
         """Learn from one step; after the warm-up only the count goes on."""
+        if self.warmup == 0:
+            return tuning._replace(iteration=tuning.iteration + 1)
         adapted = jax.lax.cond(
             tuning.iteration < self.warmup,
             lambda: self._adapt(tuning, positions, acceptance),
