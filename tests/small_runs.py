@@ -1,4 +1,4 @@
-"""Figure 1b's model at the size of tests, and settings with which a run takes a second: shared by inference's tests."""
+"""Figure 1b's model at the size of tests, and settings for runs of a second."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Density:
 
     def parts(self, w: Float[Array, " size"], context: Context) -> dict[str, Array]:
         """Every part of the log-density by name, to say which one is not finite."""
-        weights, _ = self.model.split(w)
+        weights, parameters = self.model.split(w)
         prior = self.model.prior
         if not isinstance(prior, ConditionalPrior):
             return {
@@ -97,7 +97,9 @@ class Density:
             f"rule {rule.rule.name or rule.rule.text(rule.schema)!r}": rules[i]
             for i, rule in enumerate(prior.rules)
         }
-        base = self.model.log_prior(w, context.points) - (jnp.sum(rules) if prior.rules else 0.0)
+        base = prior.base.log_density(weights)
+        if self.model.likelihood.size:
+            base = base + self.model.likelihood.log_prior(parameters)
         return {"likelihood": self.log_likelihood(w, context), **named, "base prior": base}
 
 

@@ -1,0 +1,59 @@
+"""The table of engines: which one a name, a model's size or a mistake gets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ocbnn.inference.base import InferenceError
+from ocbnn.inference.engines import ENGINES, MEMBERS, choose, default_members
+from ocbnn.inference.hmc import Hmc
+from ocbnn.likelihoods import Gaussian
+from ocbnn.model import Data, Model
+from ocbnn.networks import MLP
+from ocbnn.priors.isotropic import IsotropicGaussian
+
+
+def sized(rows: int, hidden: tuple[int, ...]) -> Model:
+    network = MLP(8, hidden)
+    data = Data(np.zeros((rows, 8)), np.zeros(rows)) if rows else None
+    return Model(network, Gaussian(0.1), IsotropicGaussian(network.size), None, data)
+
+
+def test_auto_takes_chains_for_a_small_model_and_says_why() -> None:
+    engine, why = choose("auto", sized(100, (10,)))
+    assert engine == Hmc()
+    assert why.startswith("hmc: 100 rows and 101 weights are few enough")
+
+
+@pytest.mark.parametrize(("rows", "hidden"), [(405_000, (10,)), (100, (150, 150))])
+def test_auto_takes_minibatches_for_many_rows_or_weights_and_says_why(
+    rows: int, hidden: tuple[int, ...]
+) -> None:
+    engine, why = choose("auto", sized(rows, hidden))
+    assert engine.name == "bbb"
+    assert f"{rows} rows" in why
+
+
+def test_a_prior_alone_counts_no_rows() -> None:
+    assert choose("auto", sized(0, (10,)))[1].startswith("hmc: 0 rows")
+
+
+def test_an_engine_with_settings_is_taken_as_it_is() -> None:
+    engine = Hmc(warmup=7)
+    assert choose(engine, sized(0, (3,))) == (engine, "given")
+
+
+def test_a_misspelt_name_is_refused_with_the_close_one() -> None:
+    with pytest.raises(InferenceError, match=r"no engine 'hcm'; choose one of hmc, .* Did you mean 'hmc'\?"):
+        choose("hcm", sized(0, (3,)))
+
+
+def test_a_class_in_place_of_an_engine_is_refused() -> None:
+    with pytest.raises(InferenceError, match=r"give one with its settings: Hmc\(\)"):
+        choose(Hmc, sized(0, (3,)))  # type: ignore[arg-type]
+
+
+def test_every_engine_has_a_number_of_members() -> None:
+    assert set(MEMBERS) == set(ENGINES)
+    assert all(default_members(ENGINES[name]()) == count for name, count in MEMBERS.items())

@@ -1,0 +1,323 @@
+"""The entry point in operation: what it takes, what it gives back, and what it does when things go wrong."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+from ocbnn.inference import InferenceError, Result, Settings, StrengthSearch, ess, infer
+from ocbnn.inference.ensemble import Ensemble
+from ocbnn.inference.hmc import Hmc
+from ocbnn.inference.progress import Tick
+from ocbnn.model import Model
+from ocbnn.networks import FunctionNetwork
+from ocbnn.priors.isotropic import IsotropicGaussian
+from small_runs import QUICK, SHORT, X, figure_1b
+
+DRAWS = 60
+
+
+def short(model: Model, name: str, seed: int = 1, **changes: Any) -> Result:
+    settings = {"members": 2, "draws": DRAWS, "seed": seed, "prepare_with": QUICK, "cores": 2, **changes}
+    return infer(model, SHORT[name], **settings)
+
+
+def stopping(after: int) -> Any:
+    """A progress function that interrupts, as Ctrl-C does, after so many ticks of drawing or optimising."""
+    seen: list[Tick] = []
+
+    def tell(tick: Tick) -> None:
+        seen.append(tick)
+        if sum(each.phase in ("sample", "optimise") for each in seen) > after:
+            raise KeyboardInterrupt
+
+    return tell
+
+
+@pytest.mark.parametrize("name", ["hmc", "bbb"])
+def test_the_same_seed_gives_the_same_draws_and_another_seed_others(model: Model, name: str) -> None:
+    first, again, other = short(model, name), short(model, name), short(model, name, seed=2)
+    assert np.array_equal(first.draws, again.draws)
+    assert first.rules[0].violation == again.rules[0].violation
+    assert not np.array_equal(first.draws, other.draws)
+
+
+def test_chains_are_float64_and_the_callers_configuration_stays(model: Model) -> None:
+    assert not jax.config.jax_enable_x64
+    assert short(model, "hmc").draws.dtype == np.float64
+    assert not jax.config.jax_enable_x64
+    assert jnp.ones(1).dtype == jnp.float32
+
+
+def test_engines_of_minibatches_are_float32_where_the_caller_has_float64(model: Model) -> None:
+    expected = short(model, "bbb").draws
+    with jax.enable_x64(True):
+        inside = short(model, "bbb").draws
+        assert jnp.ones(1).dtype == jnp.float64
+        chains = short(model, "hmc").draws
+    assert inside.dtype == np.float32
+    assert np.array_equal(inside, expected)
+    assert np.array_equal(chains, short(model, "hmc").draws)
+
+
+def test_a_thread_gets_the_same_draws(model: Model) -> None:
+    found: list[np.ndarray] = []
+    thread = threading.Thread(target=lambda: found.append(short(model, "hmc").draws))
+    thread.start()
+    thread.join()
+    assert np.array_equal(found[0], short(model, "hmc").draws)
+
+
+def test_thinning_keeps_every_so_manieth_draw_of_the_same_chains(model: Model) -> None:
+    every = short(model, "hmc", draws=100).draws
+    thinned = short(model, "hmc", thin=2, draws=50).draws  # 50 steps of warm-up become 100 = one chunk
+    assert np.array_equal(thinned[:, : len(every[0]) // 2 - 25], every[:, 51::2])
+
+
+def test_ticks_have_the_phase_the_rate_and_the_worst_rhat(model: Model) -> None:
+    ticks: list[Tick] = []
+    short(model, "hmc", draws=200, progress=ticks.append)
+    phases = [tick.phase for tick in ticks]
+    assert phases == ["warm start", "warm-up", "sample", "sample", "sample", "sample"]
+    sampled = ticks[2:]
+    assert [tick.done for tick in sampled] == [50, 100, 150, 200]
+    assert all(tick.total == 200 for tick in sampled)
+    assert all(tick.rate is not None and tick.rate > 0 for tick in sampled)
+    assert sampled[-1].remaining == 0.0
+    assert ticks[1].worst_rhat is None
+    assert all(tick.worst_rhat is not None and tick.worst_rhat >= 0.9 for tick in sampled)
+    assert all(tick.acceptance is not None and 0 <= tick.acceptance <= 1 for tick in sampled)
+
+
+def test_a_bar_says_nothing_where_there_is_no_terminal(model: Model, capfd: pytest.CaptureFixture) -> None:
+    short(model, "hmc", progress=True)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_until_ess_stops_when_reached(tmp_path: Path) -> None:
+    line = line_model(hidden=())
+    result = short(line, "hmc", until=ess(150, most=5000), folder=tmp_path)
+    assert 50 <= result.draws.shape[1] < 5000
+    assert result.diagnostics.worst_bulk_ess >= 150
+    resumed = short(line, "hmc", until=ess(150, most=5000), folder=tmp_path, resume=True)
+    assert np.array_equal(resumed.draws, result.draws)
+    further = short(line, "hmc", until=ess(300, most=5000), folder=tmp_path, resume=True)
+    assert further.diagnostics.worst_bulk_ess >= 300
+    assert np.array_equal(further.draws[:, : result.draws.shape[1]], result.draws)
+
+
+def test_until_ess_gives_up_at_most(model: Model) -> None:
+    result = short(model, "hmc", until=ess(1e6, most=120))
+    assert result.draws.shape == (2, 120, model.size)
+    assert result.log_density is not None
+    assert result.log_density.shape == (2, 120)
+
+
+def test_an_interrupt_while_drawing_gives_a_usable_result_that_says_so(model: Model) -> None:
+    whole = short(model, "hmc", draws=200)
+    result = short(model, "hmc", draws=200, progress=stopping(1))
+    assert not result.complete
+    assert not result.converged
+    assert result.status.startswith("interrupted after 100 draws of each chain; not converged")
+    assert np.array_equal(result.draws, whole.draws[:, :100])
+    assert "interrupted" in repr(result)
+
+
+@pytest.mark.parametrize("name", ["svgd", "bbb"])
+def test_an_interrupt_while_optimising_gives_the_draws_of_the_state(model: Model, name: str) -> None:
+    result = short(model, name, progress=stopping(0))
+    assert not result.complete
+    assert not result.converged
+    assert result.status.startswith("interrupted after 50 of 100 steps; not settled")
+    assert np.isfinite(result.draws).all()
+    assert not np.array_equal(result.draws, short(model, name).draws)
+
+
+def test_an_interrupt_in_the_warm_up_goes_on_and_says_what_can_be_resumed(
+    model: Model, tmp_path: Path
+) -> None:
+    def tell(tick: Tick) -> None:
+        if tick.phase == "warm-up":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=r"before the first draw .* give folder=…"):
+        short(model, "hmc", progress=tell)
+    with pytest.raises(KeyboardInterrupt, match=r"resume=True goes on in .*run"):
+        short(model, "hmc", progress=tell, folder=tmp_path / "run")
+    resumed = short(model, "hmc", folder=tmp_path / "run", resume=True)
+    assert resumed.complete
+    assert np.array_equal(resumed.draws, short(model, "hmc").draws)
+
+
+def test_an_interrupt_while_preparing_goes_on_and_says_so(model: Model) -> None:
+    def tell(tick: Tick) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match="while preparing"):
+        short(model, "hmc", progress=tell)
+
+
+@dataclass(frozen=True, eq=False)
+class Cliff:
+    """N(0, 1) inside a ball, and not a number outside of it."""
+
+    inner: IsotropicGaussian
+    radius: float
+
+    @property
+    def size(self) -> int:
+        return self.inner.size
+
+    def log_density(self, w: Any) -> Any:
+        return jnp.where(jnp.sum(w * w) < self.radius**2, self.inner.log_density(w), jnp.nan)
+
+    def sample(self, key: Any) -> Any:
+        return self.inner.sample(key)
+
+
+def cliff_network(threshold: float) -> FunctionNetwork:
+    """A line through the origin that has no value once its slope passes a threshold."""
+
+    def line(params: Any, x: Any) -> Any:
+        return jnp.where(params["slope"] < threshold, params["slope"] * x, jnp.nan)
+
+    return FunctionNetwork.wrap(line, {"slope": jnp.zeros(1)}, outputs=1)
+
+
+COLD = Settings(warm=None, strength=None)
+FAST = Ensemble(steps=100, learning_rate=0.1)
+
+
+def line_model(**changes: Any) -> Model:
+    frame = pd.DataFrame({"x": X, "y": 3.0 * X})
+    return Model.build(frame=frame, target="y", noise=0.1, standardize=False, **changes)
+
+
+def test_a_prior_that_stops_being_finite_is_named() -> None:
+    base = Cliff(IsotropicGaussian(1), 2.0)
+    model = line_model(network=cliff_network(np.inf), base=base)
+    with pytest.raises(InferenceError, match=r"After step 50 .* member 1 .* the base prior is nan"):
+        infer(model, FAST, members=1, prepare_with=COLD, probes=X[:, None])
+
+
+def test_a_likelihood_that_stops_being_finite_is_named() -> None:
+    with pytest.raises(InferenceError, match="the likelihood is nan"):
+        infer(line_model(network=cliff_network(2.0)), FAST, members=1, prepare_with=COLD, probes=X[:, None])
+
+
+def test_a_rule_that_stops_being_finite_is_named() -> None:
+    rule = "if 0.5 <= x <= 1 then y >= 3"
+    model = line_model(network=cliff_network(2.0), rules=[rule], strength=100.0, prior_only=True)
+    with pytest.raises(InferenceError, match=r"the rule 'if 0.5 <= x <= 1 then y >= 3' is nan"):
+        infer(model, FAST, members=1, prepare_with=COLD, probes=X[:, None])
+
+
+def test_a_density_that_is_not_finite_at_the_start_is_refused() -> None:
+    with pytest.raises(InferenceError, match=r"at the start of member 0: the likelihood is nan"):
+        infer(line_model(network=cliff_network(-9.0)), FAST, members=1, prepare_with=COLD)
+
+
+def test_hmc_never_goes_where_the_density_is_not_finite() -> None:
+    model = line_model(network=cliff_network(3.1))
+    result = infer(model, Hmc(warmup=50), members=2, draws=100, prepare_with=COLD, seed=3, probes=X[:, None])
+    assert (result.draws < 3.1).all()
+    assert result.draws.max() > 3.0
+    assert np.isfinite(result.log_density).all()
+
+
+@pytest.mark.parametrize("name", list(SHORT))
+def test_every_engine_draws_from_a_prior_with_a_rule_and_no_data(name: str) -> None:
+    prior = figure_1b(prior_only=True)
+    result = short(prior, name)
+    assert result.draws.shape[-1] == prior.size
+    assert np.isfinite(result.draws).all()
+    assert len(result.rules) == 1
+    assert result.engine == name
+
+
+def test_learnt_noise_several_rules_and_searched_strengths_run_together() -> None:
+    rules = ["if -0.3 <= x <= 0.3 then 2.5 <= y <= 3", "always y <= 8"]
+    search = StrengthSearch(rounds=2, effective=20, most=100)
+    result = short(
+        figure_1b(noise=None, rules=rules, strength=None),
+        "hmc",
+        prepare_with=Settings(warm=QUICK.warm, strength=search),
+    )
+    assert result.draws.shape[-1] == 11
+    assert [rule.found_strength for rule in result.rules] == [True, True]
+    assert [float(rule.points.strength) for rule in result.model.prior.rules] == [
+        rule.strength for rule in result.rules
+    ]
+
+
+@pytest.mark.parametrize("name", ["bbb", pytest.param("hmc", marks=pytest.mark.slow)])
+def test_a_distribution_rule_is_never_searched_for(name: str) -> None:
+    search = Settings(warm=QUICK.warm, strength=StrengthSearch(rounds=1))
+    result = short(
+        figure_1b(rules=["if x > 1 then y ~ Normal(3, 0.5)"], strength=None), name, prepare_with=search
+    )
+    assert not result.rules[0].found_strength
+    assert result.rules[0].strength == 1.0
+
+
+@pytest.mark.parametrize("name", ["svgd", pytest.param("hmc", marks=pytest.mark.slow)])
+def test_classes_are_inferred_with_minibatches_and_without(name: str) -> None:
+    random = np.random.default_rng(0)
+    a = random.normal(size=40)
+    frame = pd.DataFrame({"a": a, "b": random.normal(size=40), "label": np.where(a > 0, "yes", "no")})
+    rules = ["if a > 1 then label = yes", "if b > 0 then P(label = yes) >= 0.2"]
+    model = Model.build(frame=frame, target="label", rules=rules, hidden=(3,), strength=5.0, points=10)
+    result = short(model, name, members=3, batch=8)
+    assert np.isfinite(result.draws).all()
+    assert [0 <= rule.violation <= 1 for rule in result.rules] == [True, True]
+
+
+def test_an_unmet_rule_is_kept_and_labelled_with_the_rows_against_it() -> None:
+    rules = ["if 0.5 <= x <= 2.5 then y >= 6"]
+    result = short(figure_1b(rules=rules, strength=0.1), "hmc")
+    (outcome,) = result.unmet
+    assert "conflicts with 3 of the 3 rows in its region" in outcome.reason
+    assert "UNMET: 'if 0.5 <= x <= 2.5 then y >= 6'" in result.status
+    assert f"UNMET {outcome.name}: {outcome.reason}" in repr(result)
+
+
+def test_an_unmet_rule_of_a_network_that_is_too_small_says_so() -> None:
+    rules = ["if -1 <= x <= 1 then y >= 8 * sin(6 * x) + 4 and y <= 8 * sin(6 * x) + 5"]
+    model = figure_1b(hidden=(1,), rules=rules, prior_only=True)
+    (outcome,) = short(model, "hmc").unmet
+    assert "the network is too small" in outcome.reason
+
+
+def test_an_unmet_rule_of_little_given_strength_says_so(model: Model) -> None:
+    (outcome,) = short(figure_1b(strength=1e-3), "hmc").unmet
+    assert "at the strength 0.001 that it was given" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"members": 0}, "members is 0"),
+        ({"draws": 0}, "draws is 0"),
+        ({"thin": 0}, "thin is 0"),
+        ({"batch": -1}, "batch is -1"),
+        ({"cores": 0}, "cores is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"resume": True}, "needs folder"),
+    ],
+)
+def test_impossible_settings_are_refused(model: Model, wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(InferenceError, match=words):
+        short(model, "hmc", **wrong)
+
+
+def test_a_target_ess_must_be_positive() -> None:
+    with pytest.raises(InferenceError, match="positive"):
+        ess(0)
