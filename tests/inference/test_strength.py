@@ -1,0 +1,96 @@
+"""The search for strength: its brackets alone, and one search from end to end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ocbnn.inference import Settings, StrengthSearch, WarmStart, infer
+from ocbnn.inference.hmc import Hmc
+from ocbnn.inference.strength import _Bracket
+from small_runs import RULE, figure_1b
+
+
+def searched(enough_at: list[float], search: StrengthSearch | None = None, start: float = 1000.0) -> _Bracket:
+    """A search over rules that are met from the given strengths on, with violations that fall to them."""
+    search = search or StrengthSearch()
+    bracket = _Bracket(search, np.full(len(enough_at), start), np.ones(len(enough_at), bool))
+    for _ in range(search.rounds):
+        met = [now >= enough for now, enough in zip(bracket.now, enough_at, strict=True)]
+        bracket.learn(
+            met, [0.0 if ok else 0.5 / (1.0 + np.log(now)) for ok, now in zip(met, bracket.now, strict=True)]
+        )
+        if bracket.settled:
+            break
+    return bracket
+
+
+@pytest.mark.parametrize("enough", [2.0, 31.0, 999.0, 1001.0, 4e4, 9e7])
+def test_the_strength_found_is_enough_and_not_much_more(enough: float) -> None:
+    bracket = searched([enough])
+    assert bracket.settled
+    assert enough <= bracket.found()[0] <= 2.5 * enough
+
+
+def test_rules_are_searched_for_independently() -> None:
+    found = searched([50.0, 5e5]).found()
+    assert 50.0 <= found[0] <= 125.0
+    assert 5e5 <= found[1] <= 1.25e6
+
+
+def test_a_rule_that_is_always_met_gets_the_least_strength() -> None:
+    assert searched([0.0]).found()[0] == pytest.approx(1.0)  # 1,000 · 10⁻³
+
+
+def test_a_rule_that_is_never_met_gets_the_strength_of_least_violation() -> None:
+    bracket = searched([np.inf])
+    assert bracket.settled
+    assert bracket.found()[0] == pytest.approx(1e8)
+
+
+def test_strength_is_not_raised_further_where_that_makes_things_worse() -> None:
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0]), np.ones(1, bool))
+    for violation in (0.3, 0.2, 0.9, 1.0):
+        bracket.learn([False], [violation])
+    assert bracket.settled
+    assert bracket.found()[0] == pytest.approx(1e4)
+
+
+def test_a_search_cut_short_gives_a_strength_that_was_tried() -> None:
+    search = StrengthSearch(rounds=3)
+    bracket = searched([1e4], search)
+    assert not bracket.settled
+    assert bracket.found()[0] == pytest.approx(1e4)
+
+
+def test_given_strengths_stay() -> None:
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0, 7.0]), np.array([True, False]))
+    bracket.learn([False, False], [0.5, 0.5])
+    assert bracket.now[1] == 7.0
+    assert bracket.found()[1] == 7.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["svgd", "bbb"])
+def test_the_optimising_engines_meet_figure_1b(engine: str) -> None:
+    model = figure_1b(hidden=(10,), strength=None, points=100)
+    result = infer(model, engine, seed=0, draws=500)
+    (rule,) = result.rules
+    assert rule.found_strength
+    assert rule.violation <= 0.01
+    assert not result.unmet
+
+
+def test_the_least_strength_that_meets_the_tolerance_is_frozen_and_measured_again() -> None:
+    model = figure_1b(strength=None, prior_only=True, points=40, hidden=(2,))
+    search = StrengthSearch(rounds=8, effective=100, most=200)
+    settings = Settings(warm=WarmStart(steps=200, searches=1), strength=search)
+    result = infer(
+        model, Hmc(warmup=100, max_steps=100), members=2, draws=300, prepare_with=settings, cores=2, seed=2
+    )
+    (rule,) = result.rules
+    assert rule.name == RULE
+    assert rule.found_strength
+    assert rule.strength == float(result.model.prior.rules[0].points.strength)  # type: ignore[union-attr]
+    assert rule.strength != 1000.0
+    assert rule.violation <= 0.01 + 4 * rule.error
