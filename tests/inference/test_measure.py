@@ -1,0 +1,87 @@
+"""The figure that strength is chosen by: violation on fresh points, with its error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+from ocbnn.inference.measure import Measured, contradicting_rows, measure, unmet_reason
+from ocbnn.model import Model
+from ocbnn.priors.conditional import RuleTerm
+
+
+def line(rule: str, y: list[float] | None = None) -> tuple[Model, RuleTerm]:
+    """Two weights, y = slope · x + bias, on four rows."""
+    frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [0.0, 1.0, 2.0, 3.0] if y is None else y})
+    model = Model.build(frame=frame, target="y", rules=[rule], hidden=(), noise=0.5, standardize=False)
+    return model, model.prior.rules[0]  # type: ignore[union-attr]
+
+
+def draws(*weights: tuple[float, float], repeat: int = 1) -> np.ndarray:
+    return np.repeat(np.array([weights]), repeat, axis=1)
+
+
+def test_the_violation_is_the_share_of_draws_and_points() -> None:
+    model, rule = line("if 0 <= x <= 2 then y <= 1")
+    measured = measure(model, rule, draws((1.0, 0.0)), seed=0)  # y = x breaks it on (1, 2]
+    assert measured.violation == pytest.approx(0.5, abs=0.02)
+    assert measured.error == 0.0
+    assert measure(model, rule, draws((0.0, 0.0)), seed=0).violation == 0.0
+    assert measure(model, rule, draws((0.0, 2.0)), seed=0).violation == 1.0
+
+
+def test_the_error_is_that_of_the_effective_draws() -> None:
+    model, rule = line("if 0 <= x <= 2 then y <= 1")
+    outcomes = np.random.default_rng(0).random((2, 200)) < 0.3
+    weights = np.stack([np.zeros((2, 200)), np.where(outcomes, 2.0, 0.0)], axis=-1)
+    measured = measure(model, rule, weights, seed=0)
+    assert measured.violation == pytest.approx(outcomes.mean())
+    assert measured.error == pytest.approx(outcomes.std() / np.sqrt(measured.effective))
+    assert 150 < measured.effective <= 400
+
+
+def test_a_network_that_is_not_finite_violates() -> None:
+    model, rule = line("if 0 <= x <= 2 then y <= 1")
+    assert measure(model, rule, draws((np.nan, 0.0)), seed=0).violation == 1.0
+
+
+def test_a_distribution_rule_is_judged_by_total_variation_with_the_noise() -> None:
+    model, rule = line("if 0 <= x <= 2 then y ~ Normal(1, 0.5)")
+    same = measure(model, rule, draws((0.0, 1.0)), seed=0)
+    assert same.violation == pytest.approx(0.0, abs=1e-3)
+    shifted = measure(model, rule, draws((0.0, 1.5)), seed=0)
+    assert shifted.violation == pytest.approx(2 * norm.cdf(0.5) - 1, abs=1e-3)  # means one sd apart
+
+
+@pytest.mark.parametrize(
+    ("measured", "tolerance", "shown"),
+    [
+        (Measured(0.0, 0.0, 1000.0), 0.01, True),
+        (Measured(0.005, 0.002, 500.0), 0.01, True),
+        (Measured(0.005, 0.004, 500.0), 0.01, False),
+        (Measured(0.02, 0.0, 500.0), 0.01, False),
+        (Measured(float("nan"), 0.0, 500.0), 0.01, False),
+    ],
+)
+def test_within_the_tolerance_means_with_two_errors_to_spare(
+    measured: Measured, tolerance: float, shown: bool
+) -> None:
+    assert measured.shown_within(tolerance) is shown
+
+
+def test_rows_that_contradict_a_rule_are_counted() -> None:
+    model, rule = line("if 1 <= x <= 3 then y <= 2.5", [9.0, 1.0, 2.0, 3.0])
+    assert contradicting_rows(model, rule) == (3, 1)
+    assert contradicting_rows(*line("if x > 5 then y <= 2.5")) == (0, 0)
+
+
+def test_reasons_name_the_cause_that_was_shown() -> None:
+    much, none = Measured(0.4, 0.1, 10.0), Measured(0.0, 0.0, 8.0)
+    model, rule = line("if 1 <= x <= 3 then y <= 2.5")
+    assert "conflicts with 1 of the 3 rows" in unmet_reason(model, rule, much, none, found=True)
+    model, rule = line("if 1 <= x <= 3 then y <= 5")
+    assert "too small" in unmet_reason(model, rule, much, much, found=True)
+    assert "it was given" in unmet_reason(model, rule, much, none, found=False)
+    assert "the network can obey it" in unmet_reason(model, rule, much, none, found=True)

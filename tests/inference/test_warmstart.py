@@ -1,0 +1,78 @@
+"""The warm start: annealed optimisation, held noise, and points found where rules are still broken."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from ocbnn.inference.base import precision
+from ocbnn.inference.ensemble import Ensemble
+from ocbnn.inference.feed import fixed_context, rule_terms
+from ocbnn.inference.hmc import Hmc
+from ocbnn.inference.outputs import model_outputs
+from ocbnn.inference.prepared import density_of
+from ocbnn.inference.warmstart import WarmStart, starting_positions, with_found, with_room
+from ocbnn.model import Model
+from small_runs import figure_1b
+
+WARM = WarmStart(steps=300, searches=1, found=4)
+
+
+@pytest.fixture(scope="module")
+def noisy() -> Model:
+    return figure_1b(noise=None, hidden=(6,))
+
+
+@pytest.fixture(scope="module")
+def warmed(noisy: Model) -> tuple[np.ndarray, np.ndarray]:
+    with precision("float64"):
+        start = starting_positions(noisy, 3, 0, Hmc())
+        return start, WARM.optimise(density_of(noisy)[0], start, fixed_context(noisy))
+
+
+def test_every_member_climbs(noisy: Model, warmed: tuple[np.ndarray, np.ndarray]) -> None:
+    with precision("float64"):
+        before, after = (np.asarray(jax.vmap(noisy.log_density)(positions)) for positions in warmed)
+    assert (after > before).all()
+
+
+def test_learnt_noise_is_held_where_it_is(noisy: Model, warmed: tuple[np.ndarray, np.ndarray]) -> None:
+    start, after = warmed
+    assert noisy.likelihood.size == 1
+    assert np.array_equal(start[:, -1], after[:, -1])
+    assert (start[:, :-1] != after[:, :-1]).all()
+
+
+def test_chains_start_at_draws_of_the_prior_and_optimisers_where_networks_do(noisy: Model) -> None:
+    chains, members = (starting_positions(noisy, 400, 0, engine) for engine in (Hmc(), Ensemble()))
+    assert chains[:, :-1].std() == pytest.approx(1.0, abs=0.05)
+    assert members[:, :-1].std() < chains[:, :-1].std()
+    assert np.array_equal(chains, starting_positions(noisy, 400, 0, Hmc()))
+
+
+def test_room_changes_nothing_until_points_are_found(model: Model) -> None:
+    (rule,) = rule_terms(model)
+    roomy = with_room(rule, 3)
+    values = np.linspace(0.0, 5.0, 20)
+    assert roomy.points.inputs.shape == (23, 1)
+    assert float(roomy.log_density(np.append(values, [9.0] * 3), roomy.points)) == pytest.approx(
+        float(rule.log_density(values, rule.points)), rel=1e-6
+    )
+    found = with_found(roomy, np.array([[0.1], [0.2]]))
+    np.testing.assert_allclose(found.points.coded[20:22, 0], [0.1, 0.2])
+    np.testing.assert_allclose(found.points.weights, [1 / 20] * 22 + [0.0])
+
+
+def test_points_are_found_where_networks_break_the_rule_and_nowhere_else(model: Model) -> None:
+    roomy = WARM.reserved(model)
+    breaking = np.zeros((1, model.size))  # y = 0 everywhere
+    extended = WARM.add_found_points(0, roomy, breaking)
+    (rule,) = rule_terms(extended)
+    added = np.asarray(rule.points.coded)[20:][np.asarray(rule.points.weights)[20:] > 0]
+    assert len(added)
+    assert rule.rule.region.contains(added, rule.schema).all()
+    obeying = breaking.copy()
+    obeying[:, -1] = 2.75
+    assert (model_outputs(model, obeying, np.zeros((1, 1))) == 2.75).all()
+    assert WARM.add_found_points(0, roomy, obeying) is roomy
