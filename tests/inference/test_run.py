@@ -131,7 +131,7 @@ def test_an_interrupt_while_drawing_gives_a_usable_result_that_says_so(model: Mo
     assert "interrupted" in repr(result)
 
 
-@pytest.mark.parametrize("name", ["svgd", "bbb"])
+@pytest.mark.parametrize("name", [pytest.param("svgd", marks=pytest.mark.slow), "bbb"])
 def test_an_interrupt_while_optimising_gives_the_draws_of_the_state(model: Model, name: str) -> None:
     result = short(model, name, progress=stopping(0))
     assert not result.complete
@@ -233,7 +233,9 @@ def test_hmc_never_goes_where_the_density_is_not_finite() -> None:
     assert np.isfinite(result.log_density).all()
 
 
-@pytest.mark.parametrize("name", list(SHORT))
+@pytest.mark.parametrize(
+    "name", [name if name in ("hmc", "bbb") else pytest.param(name, marks=pytest.mark.slow) for name in SHORT]
+)
 def test_every_engine_draws_from_a_prior_with_a_rule_and_no_data(name: str) -> None:
     prior = figure_1b(prior_only=True)
     result = short(prior, name)
@@ -258,7 +260,8 @@ def test_learnt_noise_several_rules_and_searched_strengths_run_together() -> Non
     ]
 
 
-@pytest.mark.parametrize("name", ["bbb", pytest.param("hmc", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hmc", "bbb"])
 def test_a_distribution_rule_is_never_searched_for(name: str) -> None:
     search = Settings(warm=QUICK.warm, strength=StrengthSearch(rounds=1))
     result = short(
@@ -296,7 +299,8 @@ def test_an_unmet_rule_of_a_network_that_is_too_small_says_so() -> None:
     assert "the network is too small" in outcome.reason
 
 
-def test_an_unmet_rule_of_little_given_strength_says_so(model: Model) -> None:
+@pytest.mark.slow
+def test_an_unmet_rule_of_little_given_strength_says_so() -> None:
     (outcome,) = short(figure_1b(strength=1e-3), "hmc").unmet
     assert "at the strength 0.001 that it was given" in outcome.reason
 
