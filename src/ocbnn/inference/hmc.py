@@ -60,7 +60,7 @@ class Hmc:
     warmup: int = 400
     step_size: float = 1e-3
     adapt: bool = True
-    max_steps: int = 10_000
+    max_steps: int = 5_000
     leapfrog_steps: int | None = None
 
     @property

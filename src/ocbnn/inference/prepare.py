@@ -24,10 +24,11 @@ from ocbnn.inference.progress import Tick
 from ocbnn.inference.storage import RunFolder
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.surrogate import candidate_nodes
-from ocbnn.inference.warmstart import WarmStart, starting_positions
+from ocbnn.inference.warmstart import WarmStart, guide_of, starting_positions
 from ocbnn.model import Model
 from ocbnn.priors.conditional import ConditionalPrior, RulePoints
 
+RESTARTS = 10**8  # apart from other seeds
 NODE_ERROR = 0.1  # of a log-density: what acceptance does not notice
 
 
@@ -109,14 +110,22 @@ def _warmed(
 ) -> tuple[Model, np.ndarray]:
     rows = None if batch is None else max(batch, warm.rows)
     model = warm.reserved(model)
-    optimised = warm.optimise(density, positions, _context(model, engine, seed, rows))
+    context, guide = _context(model, engine, seed, rows), guide_of(density)
+    optimised = warm.optimise(density, positions, context, guide=guide)
+
+    def again(attempt: int) -> np.ndarray:
+        fresh = starting_positions(model, len(positions), seed + attempt * RESTARTS, engine)
+        return warm.optimise(density, fresh, context, guide=guide)
+
+    if not engine.stochastic:
+        optimised = warm.without_stragglers(density, optimised, context, again)
     for search in range(warm.searches if rule_terms(model) else 0):
         extended = warm.add_found_points(seed + search, model, optimised)
         if extended is model:
             break
         model = extended
         context = _context(model, engine, seed, rows)
-        optimised = warm.optimise(density, optimised, context, annealed=False)
+        optimised = warm.optimise(density, optimised, context, annealed=False, guide=guide)
     return model, optimised
 
 

@@ -10,8 +10,10 @@ points and in corners); they join the rule's points, for all chains alike, befor
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +27,8 @@ from ocbnn.inference.feed import rule_terms, with_rules
 from ocbnn.inference.outputs import model_outputs
 from ocbnn.model import Model
 from ocbnn.priors.conditional import ConditionalPrior, RuleTerm
+from ocbnn.priors.measures import rule_scale
+from ocbnn.priors.terms import Distance, NegativeExponential
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class WarmStart:
         annealing: the share of the steps over which strength grows from 0, with the third power.
         searches: how often violating points are looked for, each followed by the steps after the annealing.
         found: how many of them may join each rule's points in one search.
+        retries: how often members that ended far below the best start anew.
         rows: of the data for engines that take minibatches, or as many as one of theirs.
     """
 
@@ -46,6 +51,7 @@ class WarmStart:
     searches: int = 2
     found: int = 8
     rows: int = 4096
+    retries: int = 3
 
     def reserved(self, model: Model) -> Model:
         """The model with room in its rules for points yet to be found, so that shapes stay what they are."""
@@ -58,10 +64,34 @@ class WarmStart:
         context: Context,
         *,
         annealed: bool = True,
+        guide: Density | None = None,
     ) -> Float[np.ndarray, "members size"]:
-        """Positions of high density, one for each member."""
-        begin = 0 if annealed else int(self.annealing * self.steps)
-        return np.asarray(_optimise(self, density, jnp.asarray(begin), jnp.asarray(positions), context))
+        """Positions of high density, one for each member; `guide` is climbed while strength grows."""
+        begin = jnp.asarray(0 if annealed else int(self.annealing * self.steps))
+        return np.asarray(_optimise(self, density, guide or density, begin, jnp.asarray(positions), context))
+
+    def without_stragglers(
+        self,
+        density: Density,
+        positions: Float[np.ndarray, "members size"],
+        context: Context,
+        again: Callable[[int], Float[np.ndarray, "members size"]],
+    ) -> Float[np.ndarray, "members size"]:
+        """The positions with those replaced whose density is negligible beside the best one's.
+
+        Their basins have no mass worth a chain, but a chain that starts there may never leave. `again` gives
+        other optimised positions; where that fails too, a member starts where a better one does.
+        """
+        positions = np.array(positions)
+        log_density = jax.jit(jax.vmap(lambda w, c: density.log_density(w, c), in_axes=(0, None)))
+        for attempt in range(1, self.retries + 1):
+            heights = np.asarray(log_density(jnp.asarray(positions), context))
+            lost = ~(heights >= np.nanmax(heights) - density.size - 100.0)
+            if not lost.any():
+                return positions
+            others = again(attempt) if attempt < self.retries else positions[np.argsort(lost, kind="stable")]
+            positions[lost] = others[: lost.sum()]
+        return positions
 
     def add_found_points(self, key: int, model: Model, positions: Float[np.ndarray, "members size"]) -> Model:
         """The model with points added where these networks break a rule; the same model where none do."""
@@ -111,9 +141,23 @@ def with_found(rule: RuleTerm, found: Float[np.ndarray, "found Q"]) -> RuleTerm:
     return replace(rule, points=rule.at(coded, weights=weights, strength=rule.points.strength))
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+def guide_of(density: Density) -> Density:
+    """The density to climb while strength grows: its own, with no term that is flat far from obedience."""
+    rules = rule_terms(density.model)
+    if not any(isinstance(rule.term, NegativeExponential) for rule in rules):
+        return density
+    climbable = [
+        replace(rule, term=Distance(rule_scale(rule.points.located)))
+        if isinstance(rule.term, NegativeExponential)
+        else rule
+        for rule in rules
+    ]
+    return Density(with_rules(density.model, climbable))
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
 def _optimise(
-    settings: WarmStart, density: Density, begin: Array, positions: Array, context: Context
+    settings: WarmStart, density: Density, guide: Density, begin: Array, positions: Array, context: Context
 ) -> Array:
     """From step `begin` of the schedule on: later ones have full strength and a smaller learning rate."""
     steps = settings.steps
@@ -121,20 +165,28 @@ def _optimise(
     moving = jnp.arange(density.size) < network
     optimiser = optax.adam(optax.cosine_decay_schedule(settings.learning_rate, steps, alpha=0.1))
 
-    def loss(w: Array, strength: Array) -> Array:
-        softened = tuple(p._replace(strength=p.strength * strength) for p in context.points)
-        value = -density.log_density(w, context._replace(points=softened))
-        return jnp.where(jnp.isfinite(value), value, 0.0)
+    annealed = int(settings.annealing * steps)
 
-    def one(step: Array, carry: tuple[Array, optax.OptState]) -> tuple[Array, optax.OptState]:
-        w, state = carry
-        grown = jnp.minimum(step / (settings.annealing * steps), 1.0) ** 3
-        gradient = jnp.where(moving, jnp.nan_to_num(jax.grad(loss)(w, grown)), 0.0)
-        updates, state = optimiser.update(gradient, state)
-        return optax.apply_updates(w, updates), state
+    def climb(climbed: Density, first: Array | int, last: int, carry: Any) -> Any:
+        def loss(w: Array, strength: Array) -> Array:
+            softened = tuple(p._replace(strength=p.strength * strength) for p in context.points)
+            value = -climbed.log_density(w, context._replace(points=softened))
+            return jnp.where(jnp.isfinite(value), value, 0.0)
+
+        def one(step: Array, carry: tuple[Array, optax.OptState]) -> tuple[Array, optax.OptState]:
+            w, state = carry
+            grown = jnp.minimum(step / max(annealed, 1), 1.0) ** 3
+            gradient = jnp.where(moving, jnp.nan_to_num(jax.grad(loss)(w, grown)), 0.0)
+            updates, state = optimiser.update(gradient, state)
+            return optax.apply_updates(w, updates), state
+
+        return jax.lax.fori_loop(first, last, one, carry)
 
     def member(w: Array) -> Array:
-        w, _ = jax.lax.fori_loop(begin, steps, one, (w, optimiser.init(w)))
-        return w
+        carry = (w, optimiser.init(w))
+        if guide is not density:
+            carry = climb(guide, begin, annealed, carry)
+            return climb(density, annealed, steps, carry)[0]
+        return climb(density, begin, steps, carry)[0]
 
     return jax.vmap(member)(positions)
