@@ -21,22 +21,20 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from chain_checks import at_strength, only_rules, raw_model, typed_context, weighted
+from chain_checks import only_rules, raw_model, typed_context, weighted
 from ocbnn.inference.base import Context, Density
 from ocbnn.inference.hmc import Hmc
 from ocbnn.inference.nuts import Nuts
 from ocbnn.priors.conditional import ConditionalPrior
 
 SIMULATIONS, WARMUP, KEPT = 200, 300, 99
-ROWS, NOISE = 4, 0.5
+ROWS, NOISE = 4, 1.0
 PROBES = np.array([[-0.9], [-0.4], [0.1], [0.5], [0.8]])
 ENGINES: dict[str, tuple[Any, int]] = {  # with how many steps lie between two kept draws
     "nuts": (Nuts(warmup=WARMUP, step_size=0.05, target_acceptance=0.9, max_doublings=7), 6),
     "hmc": (Hmc(warmup=WARMUP, step_size=0.05, target_acceptance=0.9), 10),
 }
 EVERY = pytest.mark.parametrize("name", list(ENGINES))
-import os
-SEED=int(os.environ.get('SEED','20'))
 pytestmark = pytest.mark.slow
 
 
@@ -48,10 +46,10 @@ def _double() -> Iterator[None]:
 
 @cache
 def case() -> tuple[Density, Context]:
-    """Two rbf units with seven weights; without the rule, outputs are positive half of the time."""
+    """Two rbf units with seven weights, and few noisy rows, so that the rule says as much as they do."""
     model = raw_model(
         list(np.linspace(-1.0, 1.0, ROWS)),
-        rules={"band": "if -0.3 <= x <= 0.8 then 0.5 <= y <= 1.5"},
+        rules={"band": "if -0.3 <= x <= 0.8 then 1 <= y <= 2"},
         hidden=(2,),
         noise=NOISE,
         points=12,
@@ -66,13 +64,12 @@ def simulated() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     density, context = case()
     prior = density.model.prior
     assert isinstance(prior, ConditionalPrior)
-    random = np.random.default_rng(SEED)
+    random = np.random.default_rng(20)
     candidates = random.normal(size=(200_000, density.size))
     scores = jax.jit(jax.vmap(lambda w: jnp.sum(prior.rule_log_densities(w, context.points))))
     log_rule = np.asarray(scores(candidates))
     assert log_rule.max() <= 0.0
     kept = candidates[np.log(random.uniform(size=len(candidates))) < log_rule]
-    print(len(kept)/len(candidates))
     # Both that the rule says something, and that there are draws enough.
     assert 2 * SIMULATIONS < len(kept) < 0.3 * len(candidates)
     truth, starts = kept[:SIMULATIONS], kept[SIMULATIONS : 2 * SIMULATIONS]
@@ -175,17 +172,14 @@ def neighbours_correlation(values: np.ndarray) -> np.ndarray:
 @EVERY
 def test_ranks_of_the_truth_are_uniform(name: str) -> None:
     values = of_engine(name, case()[1])
-    print(name, neighbours_correlation(values), leaving(values))
-    assert np.all(np.abs(neighbours_correlation(values)) < 0.1), neighbours_correlation(values)
+    # Thinned to independence: 4 standard errors of a correlation in 200 × 99 draws.
+    assert np.all(np.abs(neighbours_correlation(values)) < 4 / np.sqrt(SIMULATIONS * KEPT))
     assert np.all(leaving(values) <= 1.0), leaving(values)
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [partial(weighted, weight=2.0), only_rules, lambda context: at_strength(context, 10.0), partial(weighted, weight=1.5)],
-    ids=["rows-counted-twice", "rule-ignored", "rule-too-weak", "1.5"],
+    "wrong", [partial(weighted, weight=2.0), only_rules], ids=["rows-counted-twice", "rule-ignored"]
 )
 def test_a_wrong_posterior_is_noticed(wrong: Callable[[Context], Context]) -> None:
     values = of_engine("hmc", wrong(case()[1]))
-    print(leaving(values))
-    assert np.max(leaving(values)) > 1.0
+    assert np.max(leaving(values)) > 1.5
