@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -46,13 +45,15 @@ def shown():
     return words(result)
 
 
-def test_help_answers_within_half_a_second():
-    def seconds():
-        start = time.perf_counter()
-        subprocess.run([COMMAND, "--help"], check=True, capture_output=True)
-        return time.perf_counter() - start
-
-    assert min(seconds() for _ in range(5)) < 0.5
+def test_help_loads_nothing_heavy():
+    program = (
+        "import sys; from ocbnn.cli import main; sys.argv = ['ocbnn', '--help']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'jax', 'numpy', 'pandas', 'scipy', 'sklearn', 'lark'} & set(sys.modules)))"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert shown.strip().splitlines()[-1] == "[]"
 
 
 def test_help_lists_the_commands():

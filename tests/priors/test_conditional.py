@@ -67,7 +67,8 @@ def test_it_is_the_base_prior_plus_the_weighted_scores_at_the_points(schema):
     for rule in prior.rules:
         y = np.asarray(jax.jit(NETWORK.apply)(w, rule.points.inputs)[:, 0])
         lower, upper = rule.points.located
-        u = np.maximum(np.max([lower[:, 0] - y, y - upper[:, 0]], axis=0), 0) / rule.term.scale
+        distance = np.max([lower[:, 0] - y, y - upper[:, 0]], axis=0) / rule.term.scale
+        u = np.maximum(distance + rule.term.lead / np.sqrt(1000.0), 0)
         expected += np.mean(-1000.0 * (np.sqrt(1 + u**2) - 1))
     assert float(jax.jit(prior.log_density)(w)) == pytest.approx(expected, rel=1e-10)
     parts = jax.jit(prior.rule_log_densities)(w)
@@ -165,8 +166,8 @@ def test_a_rule_from_functions_sees_raw_units_of_columns_and_target(schema, toy)
     prior = conditional_prior([rule], schema, NETWORK, Gaussian(0.1), points=8)
     raw = 3.5
     model = (raw - schema.target.center) / schema.target.scale
-    # u = max g = 0.5 in the function's own unit.
-    expected = -1000.0 * (np.sqrt(1.25) - 1)
+    # u = max g = 0.5 in the function's own unit, and the wall's lead.
+    expected = -1000.0 * (np.sqrt(1 + (0.5 + 1.5 / np.sqrt(1000.0)) ** 2) - 1)
     assert float(rule_scores(prior, constant(model))[0]) == pytest.approx(expected, rel=1e-9)
     np.testing.assert_array_equal(seen["x"], prior.points[0].coded[:, 0])
 
@@ -174,7 +175,8 @@ def test_a_rule_from_functions_sees_raw_units_of_columns_and_target(schema, toy)
 def test_functions_of_class_probabilities(choices):
     rule = Constraint.from_functions(Everywhere(), lambda x, p: p[..., 1] - 0.25)
     prior = conditional_prior([rule], choices, NETWORK, Bernoulli(), points=8)
-    expected = -1000.0 * (np.sqrt(1 + 0.25**2) - 1)  # a logit of 0 is a probability of one half
+    excess = 0.25 + 1.5 / np.sqrt(1000.0)  # a logit of 0 is a probability of one half; and the wall's lead
+    expected = -1000.0 * (np.sqrt(1 + excess**2) - 1)
     assert float(rule_scores(prior, jnp.zeros(NETWORK.size))[0]) == pytest.approx(expected, rel=1e-9)
 
 

@@ -50,7 +50,7 @@ class Criteria:
     Attributes:
         largest_rhat: at the worst probe.
         least_ess: effective draws at the worst probe, over all chains.
-        most_divergences: as a share of all draws. A trajectory that diverges is only one that is rejected, and
+        most_divergences: as a share of all draws. A trajectory that diverges is one that is rejected, and
             stiff rules reject some; far more of them would mean a step size that did not adapt.
         least_acceptance: a chain that accepts less is stuck, as is one that moves as rarely.
         least_spread: a chain whose spread is this share of the other chains' is stuck.

@@ -1,0 +1,10 @@
+"""Compilation is what tests cost: what was compiled once is kept for all workers and later runs."""
+
+import os
+from pathlib import Path
+
+CACHE = Path(__file__).parent.parent / ".venv" / "compiled"
+
+# Set before JAX is imported; a child process that a test starts inherits it.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
