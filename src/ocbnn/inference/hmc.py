@@ -6,12 +6,13 @@ probability min(1, exp(−ΔH)) (Neal 2011).
 
 Leapfrog with *any* deterministic gradient function is reversible and volume-preserving, since each kick and
 each drift is a shear; accepting with the exact density therefore keeps the chain exact. So gradients use
-`density.surrogate`, where a few weighted nodes stand for all points of a rule, and acceptance uses
-`density.log_density`.
+`density.surrogate`, where a few weighted nodes stand for all points of a rule, in float32, and acceptance
+uses `density.log_density` in float64.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -19,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ocbnn.inference.base import Context, Density, Info
+from ocbnn.inference.base import Context, Density, Info, Precision
 from ocbnn.inference.tuning import Schedule, Tuning
 
 MAX_ENERGY_ERROR = 1000.0
@@ -46,6 +47,8 @@ class Hmc:
         step_size: where adaptation starts, and where it stays with `adapt=False` (errata I2).
         adapt: whether step size and metric adapt at all.
         max_steps: leapfrog steps of one trajectory at the most.
+        gradients: precision of the gradients alone: positions, momenta and the density that accepts are
+            always in that of the run, so chains are as exact with "float32", and half again as fast.
         leapfrog_steps: as many for every trajectory, whatever the step size (the paper's L); `trajectory`,
             `jitter` and `max_steps` then mean nothing.
     """
@@ -61,6 +64,7 @@ class Hmc:
     step_size: float = 1e-3
     adapt: bool = True
     max_steps: int = 5_000
+    gradients: Precision = "float32"
     leapfrog_steps: int | None = None
 
     @property
@@ -76,7 +80,7 @@ class Hmc:
         self, density: Density, key: Array, positions: Float[Array, "members size"], context: Context
     ) -> HmcState:
         log_density = jax.vmap(lambda w: density.log_density(w, context))(positions)
-        gradient = jax.vmap(jax.grad(lambda w: density.surrogate(w, context)))(positions)
+        gradient = force_of(density, context, self.gradients)(positions)
         tuning = self.schedule.init(positions.shape[1], self.step_size, positions.dtype)
         return HmcState(positions, log_density, gradient, tuning)
 
@@ -87,7 +91,15 @@ class Hmc:
         momenta = jax.random.normal(momentum_key, state.positions.shape, state.positions.dtype)
         momenta = momenta / jnp.sqrt(inverse_mass)
         positions, ends, gradient = leapfrog(
-            density, context, state.positions, momenta, state.gradient, step_size, inverse_mass, steps
+            density,
+            context,
+            state.positions,
+            momenta,
+            state.gradient,
+            step_size,
+            inverse_mass,
+            steps,
+            self.gradients,
         )
         log_density = jax.vmap(lambda w: density.log_density(w, context))(positions)
         gain = log_density - state.log_density + kinetic(momenta, inverse_mass) - kinetic(ends, inverse_mass)
@@ -121,6 +133,21 @@ def kinetic(momenta: Float[Array, "members size"], inverse_mass: Float[Array, " 
     return 0.5 * jnp.sum(momenta * momenta * inverse_mass, axis=-1)
 
 
+def force_of(density: Density, context: Context, kind: Precision) -> Callable[[Array], Array]:
+    """The surrogate's gradient at every member's position, computed in that precision."""
+    if kind == "float32":
+        context = jax.tree.map(_single, context)
+    gradient = jax.vmap(jax.grad(lambda w: density.surrogate(w, context)))
+    return lambda positions: gradient(_single(positions) if kind == "float32" else positions).astype(
+        positions.dtype
+    )
+
+
+def _single(leaf: Array) -> Array:
+    leaf = jnp.asarray(leaf)
+    return leaf.astype(jnp.float32) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+
 def leapfrog(
     density: Density,
     context: Context,
@@ -130,9 +157,10 @@ def leapfrog(
     step_size: Float[Array, ""],
     inverse_mass: Float[Array, " size"],
     steps: Array,
+    kind: Precision = "float64",
 ) -> tuple[Array, Array, Array]:
     """Positions, momenta and gradients after so many kick-drift-kick steps; inner half kicks are joined."""
-    force = jax.vmap(jax.grad(lambda w: density.surrogate(w, context)))
+    force = force_of(density, context, kind)
     drift = step_size * inverse_mass
 
     def one(_: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
