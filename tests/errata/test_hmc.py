@@ -35,7 +35,7 @@ def case() -> tuple[Density, Context]:
 @jax.jit
 def stepped(step_size: Any, positions: Any, context: Context, key: Any) -> Any:
     """The states before and after five leapfrog steps and a verdict."""
-    engine = Hmc(adapt=False, leapfrog_steps=5)
+    engine = Hmc(adapt=False, leapfrog_steps=5, gradients="float64")
     state = engine.init(case()[0], key, positions, context)
     state = state._replace(tuning=state.tuning._replace(step_size=step_size))
     return state, *engine.step(case()[0], key, state, context)
