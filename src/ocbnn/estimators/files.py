@@ -17,6 +17,7 @@ from ocbnn.estimators.classifier import OCBNNClassifier, _labels
 from ocbnn.estimators.regressor import OCBNNRegressor
 from ocbnn.inference.engines import ENGINES
 from ocbnn.posterior import files
+from ocbnn.posterior.draws import Posterior
 from ocbnn.rules.constraint import Constraint
 
 ESTIMATORS: dict[str, type[OCBNNEstimator]] = {cls.__name__: cls for cls in (OCBNNRegressor, OCBNNClassifier)}
@@ -49,6 +50,20 @@ def save(path: str | os.PathLike[str], estimator: OCBNNEstimator) -> None:
         enforcement=estimator.enforcement_,
     )
     files.save(path, estimator.posterior_, estimator=stored.model_dump(mode="json"))
+
+
+def save_posterior(path: str | os.PathLike[str], posterior: Posterior) -> None:
+    """Write a posterior that no estimator has fitted, so that `load` gives it back as one."""
+    cls = OCBNNClassifier if posterior.classes else OCBNNRegressor
+    stored = StoredEstimator(
+        name=cls.__name__,
+        parameters={},
+        features=len(posterior.schema.columns),
+        feature_names=list(posterior.schema.names),
+        label_dtype=np.array(posterior.classes).dtype.str if posterior.classes else None,
+        enforcement="draws" if posterior.enforced else None,
+    )
+    files.save(path, posterior, estimator=stored.model_dump(mode="json"))
 
 
 def load(path: str | os.PathLike[str]) -> Any:

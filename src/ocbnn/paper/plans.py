@@ -1,0 +1,126 @@
+"""The settings files: every difference between the paper's text, its authors' code and us is a line of one.
+
+A section is an experiment; its parts are options of what the library has:
+
+    [fig1.model]         Model.build: points, reduction, corners, strength, noise, …
+    [fig1.term]          how rules become densities: name, and options of the term
+    [fig1.engine]        name, and options of the engine
+    [fig1.run]           infer: members, draws, thin, ess (draw until so many effective draws)
+    [fig1.preparation]   warm (false: start at prior draws), searches, found, search (of a strength), nodes
+    [fig1.own]           numbers of the experiment itself
+    [fig1.svgd.engine]   the same for one of several parts of an experiment
+    [fig1.quick.run]     what a smoke run changes
+
+`[common]` holds for all experiments.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from ocbnn.inference import Settings, WarmStart, ess
+from ocbnn.inference.base import Engine
+from ocbnn.inference.engines import ENGINES
+from ocbnn.inference.strength import StrengthSearch
+from ocbnn.paper.outcome import PaperError, require_setting
+from ocbnn.priors.terms import TERMS, Term
+
+PARTS = ("model", "term", "engine", "run", "preparation", "own")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run is done.
+
+    Attributes:
+        model: options of `Model.build`.
+        term: how rules become densities; None for each rule's default.
+        engine: with its settings.
+        run: options of `infer`.
+        preparation: what comes before the first draw.
+        fixed_points: keep the points of rules as they are first drawn, as the paper does; engines on
+            minibatches redraw them at every step otherwise.
+        own: numbers of the experiment itself.
+    """
+
+    model: Mapping[str, Any]
+    term: Term | None
+    engine: Engine
+    run: Mapping[str, Any]
+    preparation: Settings
+    fixed_points: bool
+    own: Mapping[str, Any]
+
+
+def plan(experiment: str, setting: str, *, quick: bool = False, part: str | None = None) -> Plan:
+    """The plan of an experiment, or of one part of it; later sections have the last word."""
+    require_setting(setting)
+    sections = _read(setting)
+    if experiment not in sections:
+        raise PaperError(f"The setting {setting!r} says nothing about {experiment!r}.")
+    own = sections[experiment]
+    layers = [sections.get("common", {}), own]
+    if part is not None:
+        if part not in own:
+            raise PaperError(f"The setting {setting!r} says nothing about the part {part!r} of {experiment}.")
+        layers.append(own[part])
+    if quick:
+        layers += [layer["quick"] for layer in tuple(layers) if "quick" in layer]
+    merged: dict[str, dict[str, Any]] = {name: {} for name in PARTS}
+    for layer in layers:
+        for name in PARTS:
+            merged[name].update(layer.get(name, {}))
+    return _plan(merged)
+
+
+def _plan(options: Mapping[str, Mapping[str, Any]]) -> Plan:
+    model, run = dict(options["model"]), dict(options["run"])
+    fixed = bool(model.pop("fixed_points", False))
+    if "ess" in run:
+        run["until"] = ess(run.pop("ess"), most=run.pop("most_draws", 100_000))
+    return Plan(
+        model=model,
+        term=_term(options["term"]),
+        engine=_engine(options["engine"]),
+        run=run,
+        preparation=_preparation(options["preparation"]),
+        fixed_points=fixed,
+        own=options["own"],
+    )
+
+
+def _term(options: Mapping[str, Any]) -> Term | None:
+    if not options:
+        return None
+    settings = {key: tuple(v) if isinstance(v, list) else v for key, v in options.items() if key != "name"}
+    return replace(TERMS[options["name"]], **settings)  # type: ignore[type-var]  # terms are dataclasses
+
+
+def _engine(options: Mapping[str, Any]) -> Engine:
+    settings = {key: value for key, value in options.items() if key != "name"}
+    return ENGINES[options.get("name", "hmc")](**settings)
+
+
+def _preparation(options: Mapping[str, Any]) -> Settings:
+    given = dict(options)
+    warm = given.pop("warm", True)
+    search = given.pop("search", True)
+    nodes = given.pop("nodes", True)
+    strength = {
+        key: given.pop(key) for key in ("rounds", "ratio", "lowest", "effective", "most") if key in given
+    }
+    return Settings(
+        warm=WarmStart(**given) if warm else None,
+        strength=StrengthSearch(**strength) if search else None,
+        nodes=nodes,
+    )
+
+
+@cache
+def _read(setting: str) -> dict[str, Any]:
+    return tomllib.loads((files("ocbnn.paper") / "settings" / f"{setting}.toml").read_text(encoding="utf-8"))

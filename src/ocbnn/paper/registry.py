@@ -1,0 +1,61 @@
+"""The table of experiments: a new one is a function `(setting, seed, quick, out) -> Outcome` and a row."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from ocbnn.paper.outcome import Outcome, PaperError
+
+Experiment = Callable[[str, int, bool, Path], Outcome]
+"""Setting, seed, quick, and the folder that pictures and saved models go to."""
+
+FIGURES: dict[str, str] = {
+    "fig1": "figure1:fig1",
+    "fig2": "figure2:fig2",
+    "fig3a": "figure3a:fig3a",
+    "fig3b": "figure3b:fig3b",
+    "fig3c": "figure3c:fig3c",
+    "fig4": "figure4:fig4",
+    "fig5": "figure5:fig5",
+    "fig6": "figure6:fig6",
+    "bakeoff": "bakeoff:bakeoff",
+    "conflict": "conflicting:conflicting",
+}
+APPLICATIONS: dict[str, str] = {
+    "clinical": "clinical:clinical",
+    "recidivism": "recidivism:recidivism",
+    "credit": "credit:credit",
+}
+
+EXPERIMENTS: dict[str, str] = {**FIGURES, **APPLICATIONS}
+"""By name, as `module:function` of this room: they are imported when they run."""
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "fig3": ("fig3a", "fig3b", "fig3c"),
+    "all": tuple(FIGURES),
+    "applications": tuple(APPLICATIONS),
+}
+"""Names that stand for several."""
+
+
+def expanded(names: Sequence[str]) -> tuple[str, ...]:
+    """The experiments that these names stand for, each once, in their order."""
+    found: dict[str, None] = {}
+    for name in names:
+        if name not in EXPERIMENTS and name not in GROUPS:
+            known = (*EXPERIMENTS, *GROUPS)
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise PaperError(f"There is no experiment {name!r}; choose among {', '.join(known)}.{hint}")
+        found.update(dict.fromkeys(GROUPS.get(name, (name,))))
+    return tuple(found)
+
+
+def experiment(name: str) -> Experiment:
+    """The function behind a name."""
+    module, function = EXPERIMENTS[name].split(":")
+    chosen: Experiment = getattr(import_module(f"ocbnn.paper.{module}"), function)
+    return chosen

@@ -1,0 +1,111 @@
+"""One run: from a plan, rows and rules to a posterior, its figures, and a folder that `ocbnn.load` opens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from ocbnn.estimators.files import save_posterior
+from ocbnn.inference import infer
+from ocbnn.inference.feed import rule_terms, with_rules
+from ocbnn.inference.mixing import mixing
+from ocbnn.model import Model
+from ocbnn.paper.plans import Plan
+from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.functions import Table, as_coded, function_draws
+from ocbnn.posterior.satisfaction import satisfaction
+from ocbnn.posterior.search import Rule
+
+SATISFACTION = ("epsilon_mean", "epsilon_worst", "draws_violating", "points_violating")
+
+
+def build(plan: Plan, frame: pd.DataFrame, rules: Sequence[str] = (), *, seed: int, **changes: Any) -> Model:
+    """The plan's model of a table whose target is the column `y`; `changes` are options of `Model.build`."""
+    options: dict[str, Any] = {"frame": frame, "target": "y", "key": seed, **plan.model}
+    if rules:
+        options["term"] = plan.term
+    model = Model.build(**{**options, "rules": rules, **changes})
+    # Engines on minibatches redraw as many points as `drawn` says.
+    return (
+        with_rules(model, [replace(rule, drawn=0) for rule in rule_terms(model)])
+        if plan.fixed_points
+        else model
+    )
+
+
+def run(
+    plan: Plan,
+    frame: pd.DataFrame,
+    rules: Sequence[str] = (),
+    *,
+    seed: int,
+    probes: pd.DataFrame | None = None,
+    **changes: Any,
+) -> Posterior:
+    """Draws of the plan's posterior.
+
+    Args:
+        plan: options of model, engine and run.
+        frame: rows with the target `y`.
+        rules: in words.
+        seed: of points and draws.
+        probes: raw rows at which convergence is judged.
+        changes: options of `Model.build`, such as `prior_only=True`.
+    """
+    model = build(plan, frame, rules, seed=seed, **changes)
+    options = dict(plan.run)
+    if probes is not None:
+        assert model.schema is not None
+        options["probes"] = model.schema.to_model(model.schema.encode(probes))
+    result = infer(model, plan.engine, seed=seed, prepare_with=plan.preparation, **options)
+    return Posterior.from_result(result)
+
+
+def save(out: Path, experiment: str, posteriors: Mapping[str, Posterior]) -> None:
+    """Every run as a saved model, `out/<experiment>/<run>/`."""
+    for name, posterior in posteriors.items():
+        folder = out / experiment / name
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        save_posterior(folder, posterior)
+
+
+def mixing_figures(posterior: Posterior, probes: Table) -> dict[str, float | None]:
+    """Worst R-hat and effective draws of Φ over the probes; None where draws are not of chains."""
+    if not posterior.has_chains:
+        return {"rhat_worst": None, "ess_worst": None}
+    chains, draws, _ = posterior.draws.shape
+    values = function_draws(posterior, as_coded(posterior, probes)).reshape(chains, draws, -1)
+    if posterior.classes:  # a class says what the others leave
+        values = values.reshape(chains, draws, -1, len(posterior.classes))[..., 1:].reshape(chains, draws, -1)
+    found = mixing(values)
+    return {"rhat_worst": float(np.max(found.rhat)), "ess_worst": float(np.min(found.bulk_ess))}
+
+
+def rule_figures(
+    posterior: Posterior, rules: Sequence[Rule] | None = None, *, seed: int = 0, points: int = 1000
+) -> dict[str, float | None]:
+    """The four figures of satisfaction, of all deterministic rules together."""
+    overall = satisfaction(posterior, rules, points=points, key=seed).overall
+    found = {name: getattr(overall, name) for name in SATISFACTION}
+    return {name: None if figure is None else figure.value for name, figure in found.items()}
+
+
+def fit_rmse(posterior: Posterior, frame: pd.DataFrame) -> float:
+    """Root mean square of the distance between the posterior mean of Φ and the rows' y."""
+    means = function_draws(posterior, as_coded(posterior, frame)).mean(axis=0)
+    return float(np.sqrt(np.mean((means - frame["y"].to_numpy()) ** 2)))
+
+
+def band(
+    posterior: Posterior, table: Table, coverage: float = 0.95
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Ends of the central credible band of Φ, without noise."""
+    draws = function_draws(posterior, as_coded(posterior, table))
+    low, high = np.quantile(draws, [0.5 - coverage / 2, 0.5 + coverage / 2], axis=0)
+    return low, high
