@@ -1,0 +1,99 @@
+"""Give Me Some Credit: who runs into serious financial distress within two years (Kaggle, 2011).
+
+frame = credit.table()                    # trimmed as in the paper's code
+train, test = credit.split(frame, seed=0)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from sklearn.model_selection import train_test_split
+
+from ocbnn.datasets.sources import Anywhere, Source, locate
+from ocbnn.errors import FileError
+
+TARGET = "SeriousDlqin2yrs"
+UTILISATION = "RevolvingUtilizationOfUnsecuredLines"
+YOUNG = 35
+"""Below this age a borrower is "young" in the paper."""
+PAPER_SPLIT = 13
+"""The seed of scikit-learn's split that gives the paper's figures: 133,608 rows after upsampling, and 0.287
+as the difference of utilisation between the young with and without distress in the test rows."""
+
+SOURCE = Source(
+    folder="credit",
+    file="cs-training.csv",
+    url="https://www.kaggle.com/api/v1/competitions/data/download/GiveMeSomeCredit/cs-training.csv",
+    sha256="1bd46da486a5708c58c7b01a034fae2a13b327f6f7b62ea7ba4fe3b5824b24ac",
+    remedy=(
+        "Kaggle gives the file to those who are signed in: take cs-training.csv from "
+        "https://www.kaggle.com/c/GiveMeSomeCredit/data."
+    ),
+)
+
+TRIMMED: tuple[tuple[str, float], ...] = (
+    ("NumberOfTime30-59DaysPastDueNotWorse", 0.95),
+    ("DebtRatio", 0.95),
+    ("MonthlyIncome", 0.95),
+    (UTILISATION, 0.998),
+    ("NumberOfTimes90DaysLate", 0.998),
+    ("NumberRealEstateLoansOrLines", 0.998),
+    ("NumberOfTime60-89DaysPastDueNotWorse", 0.998),
+    ("NumberOfDependents", 0.998),
+)
+"""Column and the quantile up to which rows are kept, one after the other, each on what is left."""
+WHOLE = ("MonthlyIncome", "NumberOfDependents")
+"""Whole numbers that a table with gaps stores as floats."""
+
+
+def table(path: Anywhere | None = None) -> pd.DataFrame:
+    """The rows the paper works with; `path` as in `sources.locate`."""
+    return trimmed(read(path))
+
+
+def read(path: Anywhere | None = None) -> pd.DataFrame:
+    """The rows as they are published, without their numbers."""
+    file = locate(SOURCE, path)
+    frame = pd.read_csv(file, index_col=0)
+    missing = [name for name in (TARGET, "age", *dict(TRIMMED)) if name not in frame.columns]
+    if missing:
+        raise FileError(f"{file} has no column {missing[0]!r}: it is not {SOURCE.file}.")
+    return frame.reset_index(drop=True)
+
+
+def trimmed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows without gaps and without the largest values of some columns, as in the paper's code."""
+    kept = frame.dropna()
+    for name, quantile in TRIMMED:
+        kept = kept[kept[name] <= kept[name].quantile(quantile)]
+    return kept.astype(dict.fromkeys(WHOLE, np.int64)).reset_index(drop=True)
+
+
+def split(
+    frame: pd.DataFrame, seed: int = PAPER_SPLIT, share: float = 0.1
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows to learn from and `share` of them to test on; with the paper's seed, the paper's own split."""
+    train, test = train_test_split(frame, test_size=share, random_state=seed)
+    return train.reset_index(drop=True), test.reset_index(drop=True)
+
+
+def upsampled(frame: pd.DataFrame, seed: int, ratio: float = 0.5) -> pd.DataFrame:
+    """The rows with positives drawn again until they are `ratio` times the negatives (errata E3: 1:2)."""
+    positive = np.flatnonzero(frame[TARGET] == 1)
+    negative = np.flatnonzero(frame[TARGET] == 0)
+    wanted = int(ratio * len(negative))
+    generator = np.random.default_rng(seed)
+    again = generator.choice(positive, max(wanted - len(positive), 0))
+    return frame.iloc[np.concatenate([negative, positive, again])].reset_index(drop=True)
+
+
+def young(frame: pd.DataFrame) -> pd.Series:
+    """Which rows are of borrowers below 35."""
+    return frame["age"] < YOUNG
+
+
+def utilisation_threshold(train: pd.DataFrame, quantile: float = 0.6) -> float:
+    """The 60% quantile of utilisation among the young, where the paper's rule begins."""
+    return float(train.loc[young(train), UTILISATION].quantile(quantile))

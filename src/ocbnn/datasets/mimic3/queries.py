@@ -1,0 +1,180 @@
+"""The SQL of the cohort, one function for each step; identifiers in DuckDB match in any case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ocbnn.datasets.mimic3.items import Catalogue
+
+NUMBER = {"CHARTEVENTS": "valuenum", "OUTPUTEVENTS": "value", "LABEVENTS": "valuenum"}
+MARKED_WRONG = {"CHARTEVENTS": "error", "OUTPUTEVENTS": "iserror", "LABEVENTS": "NULL"}
+BEFORE = 24
+"""Hours before a stay from which laboratory values are known on arrival."""
+
+
+def read(path: Path) -> str:
+    """A file as a relation of texts; types are cast where they are used, and what cannot be is NULL."""
+    quoted = str(path).replace("'", "''")
+    return (
+        f"read_csv('{quoted}', header = true, all_varchar = true, delim = ',', quote = '\"', escape = '\"')"
+    )
+
+
+def labels(path: Path) -> str:
+    """What the dictionaries say of each item."""
+    return f"SELECT itemid::INTEGER, label FROM {read(path)} WHERE label IS NOT NULL"
+
+
+def stays(paths: Mapping[str, Path], *, adult: int, oldest: float) -> str:
+    """Stays of adults with their patient's age and their length in hours."""
+    return f"""
+    CREATE TABLE stays AS
+    WITH joined AS (
+        SELECT stay.icustay_id::INTEGER AS icustay_id, stay.subject_id::INTEGER AS subject_id,
+               stay.intime::TIMESTAMP AS intime, stay.outtime::TIMESTAMP AS outtime,
+               date_diff('day', patient.dob::TIMESTAMP, stay.intime::TIMESTAMP) / 365.25 AS years
+        FROM {read(paths["ICUSTAYS"])} AS stay
+        JOIN {read(paths["PATIENTS"])} AS patient USING (subject_id)
+        WHERE stay.outtime IS NOT NULL
+    )
+    SELECT icustay_id, subject_id, intime, outtime,
+           CASE WHEN years > 89 THEN {oldest} ELSE years END AS age,
+           ceil(date_diff('second', intime, outtime) / 3600.0)::INTEGER AS hours
+    FROM joined WHERE years >= {adult} AND outtime > intime
+    """
+
+
+def empty_records() -> str:
+    """Where records are counted, and where their hourly values go."""
+    return """
+    CREATE TABLE records (feature VARCHAR, itemid INTEGER, read BIGINT, marked_wrong BIGINT, no_number BIGINT,
+                          other_unit BIGINT, out_of_range BIGINT, outside_of_stay BIGINT, used BIGINT);
+    CREATE TABLE hourly (icustay_id INTEGER, hour INTEGER, feature VARCHAR, value DOUBLE)
+    """
+
+
+def events(table: str, path: Path) -> str:
+    """The records of wanted items, each with the first reason to leave it out, if there is one.
+
+    Laboratory records know no stay: they belong to that of the same patient at the time, or to one that
+    begins within a day, where they are what is known on arrival (their hours are negative).
+    """
+    laboratory = table == "LABEVENTS"
+    joined = (
+        "stays.subject_id = event.subject_id AND "
+        f"charttime BETWEEN intime - INTERVAL {BEFORE} HOUR AND outtime"
+        if laboratory
+        else "stays.icustay_id = event.icustay_id AND charttime BETWEEN intime AND outtime"
+    )
+    stay = "NULL::INTEGER" if laboratory else "TRY_CAST(icustay_id AS INTEGER)"
+    return f"""
+    CREATE TABLE events AS
+    WITH event AS (
+        SELECT itemid::INTEGER AS itemid, {stay} AS icustay_id, subject_id::INTEGER AS subject_id,
+               TRY_CAST(charttime AS TIMESTAMP) AS charttime,
+               TRY_CAST({NUMBER[table]} AS DOUBLE) AS number, lower(trim(valueuom)) AS unit,
+               coalesce(TRY_CAST({MARKED_WRONG[table]} AS INTEGER), 0) <> 0 AS marked
+        FROM {read(path)}
+        WHERE itemid IN (SELECT itemid::VARCHAR FROM items WHERE source = '{table}')
+    )
+    SELECT feature, reduction, event.itemid, stays.icustay_id,
+           floor(date_diff('second', intime, charttime) / 3600.0)::INTEGER AS hour, number * factor AS value,
+           CASE WHEN marked THEN 'marked_wrong'
+                WHEN number IS NULL THEN 'no_number'
+                WHEN unit <> '' AND NOT list_contains(string_split(units, '|'), unit) THEN 'other_unit'
+                WHEN number * factor NOT BETWEEN low AND high THEN 'out_of_range'
+                WHEN stays.icustay_id IS NULL THEN 'outside_of_stay'
+                ELSE 'used' END AS verdict
+    FROM event JOIN items ON items.itemid = event.itemid AND items.source = '{table}'
+    LEFT JOIN stays ON {joined}
+    """
+
+
+def counted() -> str:
+    """How many records of each item were left out, and why."""
+    kinds = ("marked_wrong", "no_number", "other_unit", "out_of_range", "outside_of_stay", "used")
+    counts = ", ".join(f"count(*) FILTER (verdict = '{kind}')" for kind in kinds)
+    return f"INSERT INTO records SELECT feature, itemid, count(*), {counts} FROM events GROUP BY ALL"
+
+
+def hourly() -> str:
+    """One value for each feature and hour in which it was recorded."""
+    return """
+    INSERT INTO hourly
+    SELECT icustay_id, hour, feature,
+           CASE WHEN any_value(reduction) = 'sum' THEN sum(value) ELSE avg(value) END
+    FROM events WHERE verdict = 'used' GROUP BY icustay_id, hour, feature
+    """
+
+
+def inputs(paths: Mapping[str, Path]) -> str:
+    """What was given when: charted at a time (carevue), or from a time to another (metavision).
+
+    Orders that were rewritten were not given; a carevue record without amount and rate says that a drip was
+    stopped.
+    """
+    return f"""
+    CREATE TABLE inputs AS
+    SELECT icustay_id::INTEGER AS icustay_id, kind, charttime::TIMESTAMP AS starttime,
+           charttime::TIMESTAMP AS endtime, TRY_CAST(amount AS DOUBLE) AS amount, lower(amountuom) AS unit
+    FROM {read(paths["INPUTEVENTS_CV"])} AS charted JOIN given ON given.itemid = charted.itemid::INTEGER
+    WHERE icustay_id IS NOT NULL
+      AND (TRY_CAST(amount AS DOUBLE) > 0 OR (kind = 'vasopressor' AND TRY_CAST(rate AS DOUBLE) > 0))
+    UNION ALL
+    SELECT icustay_id::INTEGER, kind, starttime::TIMESTAMP, endtime::TIMESTAMP,
+           TRY_CAST(amount AS DOUBLE), lower(amountuom)
+    FROM {read(paths["INPUTEVENTS_MV"])} AS ordered JOIN given ON given.itemid = ordered.itemid::INTEGER
+    WHERE icustay_id IS NOT NULL AND lower(coalesce(statusdescription, '')) <> 'rewritten'
+      AND TRY_CAST(amount AS DOUBLE) > 0 AND endtime >= starttime
+    """
+
+
+def actions(fluid_ml: float) -> str:
+    """Hours of a stay with an action: a vasopressor, or so much fluid; an infusion counts by the hour."""
+    return f"""
+    CREATE TABLE actions AS
+    WITH placed AS (
+        SELECT icustay_id, kind, amount * CASE WHEN unit = 'l' THEN 1000 ELSE 1 END AS amount, unit,
+               date_diff('second', intime, starttime) / 3600.0 AS first,
+               date_diff('second', intime, endtime) / 3600.0 AS last, hours
+        FROM inputs JOIN stays USING (icustay_id)
+    ),
+    spread AS (
+        SELECT icustay_id, kind, hour, unit,
+               CASE WHEN last <= first THEN amount
+                    ELSE amount * (least(last, hour + 1) - greatest(first, hour)) / (last - first)
+               END AS amount
+        FROM placed, unnest(generate_series(floor(first)::INTEGER,
+             greatest(floor(first), ceil(last) - 1)::INTEGER)) AS series(hour)
+        WHERE hour >= 0 AND hour < hours
+    )
+    SELECT icustay_id, hour FROM spread GROUP BY icustay_id, hour
+    HAVING bool_or(kind = 'vasopressor')
+        OR coalesce(sum(amount) FILTER (kind = 'fluid' AND unit IN ('ml', 'cc', 'l')), 0) >= {fluid_ml}
+    """
+
+
+def hours(lists: Catalogue) -> str:
+    """Every hour of every stay, the latest known value of each feature, and whether there was an action."""
+    pivoted = ",\n".join(f"max(value) FILTER (feature = '{name}') AS \"{name}\"" for name in lists.features)
+    filled = ",\n".join(
+        f'last_value("{name}" IGNORE NULLS) OVER before AS "{name}"' for name in lists.features
+    )
+    known = " AND ".join(f'"{name}" IS NOT NULL' for name in lists.features)
+    return f"""
+    WITH grid AS (
+        SELECT icustay_id, subject_id, age, hour::INTEGER AS hour
+        FROM stays, unnest(generate_series({-BEFORE}, hours - 1)) AS series(hour)
+    ),
+    wide AS (SELECT icustay_id, hour, {pivoted} FROM hourly GROUP BY icustay_id, hour),
+    filled AS (
+        SELECT grid.icustay_id, subject_id, grid.hour, age, {filled}
+        FROM grid LEFT JOIN wide ON wide.icustay_id = grid.icustay_id AND wide.hour = grid.hour
+        WINDOW before AS (PARTITION BY grid.icustay_id ORDER BY grid.hour)
+    )
+    SELECT filled.*, (actions.hour IS NOT NULL)::BIGINT AS action
+    FROM filled LEFT JOIN actions ON actions.icustay_id = filled.icustay_id AND actions.hour = filled.hour
+    WHERE filled.hour >= 0 AND {known}
+    ORDER BY subject_id, filled.icustay_id, filled.hour
+    """
