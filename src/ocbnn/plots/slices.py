@@ -1,0 +1,322 @@
+"""What a posterior says along one column while all others are held: plain numbers, before any picture.
+
+A `Slice` holds nothing of single rows, so that a report may keep it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from ocbnn.errors import OCBNNError
+from ocbnn.posterior.allowed import EnforcementError, allowed_intervals
+from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.predict import predict
+from ocbnn.posterior.search import Rule, as_rule_terms, rule_name
+from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.located import AllowedClasses, ProbabilityIntervals
+from ocbnn.schema import Column, Schema
+
+Kind = Literal["function", "observation"]
+COVERAGE = (0.5, 0.9)
+GRID = 121
+ROOM = 0.05
+"""How far a slice goes past the observed range on either side, as a share of it."""
+
+
+Band = tuple[tuple[float, ...], tuple[float, ...]]
+"""The low and the high end at every point."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One quantity along a slice: its mean and, for each coverage, the central interval."""
+
+    label: str
+    mean: tuple[float, ...]
+    bands: tuple[Band, ...] = ()
+
+
+@dataclass(frozen=True)
+class RuledZone:
+    """Where along a slice a rule applies, and what it forbids there.
+
+    Attributes:
+        rule: its name, or its text.
+        inside: for every point of the slice.
+        forbidden: bands of the curve's quantity, each as its low and high end at every point, cut at the
+            slice's `extent`; ends are equal where nothing is forbidden. Empty where there is more than one
+            curve, or what the rule forbids is no band.
+    """
+
+    rule: str
+    inside: tuple[bool, ...]
+    forbidden: tuple[Band, ...] = ()
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What a posterior says along one column.
+
+    Attributes:
+        column, unit, discrete: what varies; a discrete column has values one by one.
+        positions: coded values; `labels` are their names, for a category.
+        observed: the range that data were seen in.
+        held: the other columns' values, as text.
+        quantity: what the vertical axis is; `extent` is how far it goes.
+        coverage: of the curves' bands.
+        curves: one for y, or one for each class that is shown.
+        zones: of the rules that apply somewhere.
+    """
+
+    column: str
+    unit: str | None
+    discrete: bool
+    positions: tuple[float, ...]
+    labels: tuple[str, ...]
+    observed: tuple[float, float]
+    held: dict[str, str]
+    quantity: str
+    quantity_unit: str | None
+    extent: tuple[float, float]
+    coverage: tuple[float, ...]
+    curves: tuple[Curve, ...]
+    zones: tuple[RuledZone, ...] = field(default=())
+
+
+def sliced(
+    posterior: Posterior,
+    column: str,
+    *,
+    at: Mapping[str, Any] | None = None,
+    rules: Sequence[Rule] | None = None,
+    coverage: Sequence[float] = COVERAGE,
+    kind: Kind = "function",
+    span: tuple[float, float] | None = None,
+) -> Slice:
+    """The slice along a column.
+
+    Args:
+        posterior: draws of a posterior, or of a prior.
+        column: what varies.
+        at: raw values of other columns; those not named are at the middle of the data.
+        rules: whose zones are marked; the model's own unless given.
+        coverage: of the bands.
+        kind: "function" for what rules speak of, "observation" with the noise of a new value; classes have
+            their probabilities, which are both.
+        span: first and last value; the observed range and the rules' regions unless given.
+    """
+    schema = posterior.schema
+    place = schema.index(column)
+    if kind not in ("function", "observation"):
+        raise OCBNNError(f'A band is of the "function" or of the "observation", not of {kind!r}.')
+    base = reference_row(schema, at)
+    constraints = [(rule_name(term), term.rule) for term in as_rule_terms(posterior, rules)]
+    positions = slice_positions(schema, column, base, [rule for _, rule in constraints], span)
+    coded = np.repeat(base[None], len(positions), axis=0)
+    coded[:, place] = positions
+    curves, quantity = _curves(posterior, coded, tuple(coverage), kind)
+    extent = _extent(posterior, curves)
+    zones = [_zone(posterior, name, rule, coded, extent, len(curves)) for name, rule in constraints]
+    described = schema.columns[place]
+    raw = schema.decode(coded)[column]
+    return Slice(
+        column=column,
+        unit=described.unit,
+        discrete=described.kind != "continuous" and len(positions) <= 12,
+        positions=tuple(float(value) for value in positions),
+        labels=tuple(str(value) for value in raw) if described.kind == "category" else (),
+        observed=described.observed,
+        held=held_values(schema, base, without=column),
+        quantity=quantity,
+        quantity_unit=posterior.target.unit,
+        extent=extent,
+        coverage=tuple(float(level) for level in coverage),
+        curves=curves,
+        zones=tuple(zone for zone in zones if any(zone.inside)),
+    )
+
+
+def reference_row(schema: Schema, at: Mapping[str, Any] | None = None) -> Float[np.ndarray, " Q"]:
+    """The middle of the data in model units, coded, with the raw values of `at` in their places."""
+    row = schema.to_raw(np.zeros((1, schema.width)))[0]
+    for index, column in enumerate(schema.columns):
+        if column.kind != "category" and not column.observed[0] <= row[index] <= column.observed[1]:
+            middle = sum(column.observed) / 2.0  # a schema in raw units has no middle of its own
+            row[index] = middle if column.kind == "continuous" else np.floor(middle)
+    for name, value in (at or {}).items():
+        row[schema.index(name)] = schema.column(name).encode(pd.Series([value], name=name))[0]
+    return row
+
+
+def slice_positions(
+    schema: Schema,
+    column: str,
+    base: Float[np.ndarray, " Q"],
+    rules: Sequence[Constraint],
+    span: tuple[float, float] | None = None,
+) -> Float[np.ndarray, " n"]:
+    """Coded values along a column: all levels, all of few whole numbers, or a grid."""
+    place = schema.index(column)
+    described = schema.columns[place]
+    if described.kind == "category":
+        return np.arange(len(described.levels), dtype=float)
+    if described.kind == "binary":
+        return np.array([0.0, 1.0])
+    low, high = _span(schema, described, base, rules) if span is None else span
+    if described.kind == "integer":
+        low, high = np.ceil(low), np.floor(high)
+        if high - low < GRID:
+            return np.arange(low, high + 1.0)
+        return np.unique(np.round(np.linspace(low, high, GRID)))
+    return np.linspace(low, high, GRID)
+
+
+def _span(
+    schema: Schema, column: Column, base: Float[np.ndarray, " Q"], rules: Sequence[Constraint]
+) -> tuple[float, float]:
+    """The observed range with a little room, and the regions that a slice through `base` meets."""
+    place = schema.index(column.name)
+    low, high = column.observed
+    for rule in rules:
+        if column.name not in rule.region.columns():
+            continue
+        first, last = (ends[place] for ends in rule.region.bounding_box(schema))
+        inside = np.repeat(base[None], 9, axis=0)
+        inside[:, place] = np.linspace(first, last, 9)
+        if rule.region.contains(inside, schema).any():
+            low, high = min(low, float(first)), max(high, float(last))
+    room = ROOM * (column.observed[1] - column.observed[0] or 1.0)
+    return max(low - room, column.bounds[0]), min(high + room, column.bounds[1])
+
+
+def held_values(schema: Schema, coded: Float[np.ndarray, " Q"], *, without: str = "") -> dict[str, str]:
+    """A case in words, column by column, with units."""
+    raw = schema.decode(coded[None]).iloc[0]
+    return {
+        column.name: value_text(raw[column.name], column.unit)
+        for column in schema.columns
+        if column.name != without
+    }
+
+
+def value_text(value: Any, unit: str | None = None) -> str:
+    """A raw value as people write it, with its unit."""
+    number = isinstance(value, float | np.floating)
+    text = f"{value:.4g}" if number and abs(value) < 1e5 else str(value)
+    return f"{text} {unit}" if unit else text
+
+
+def _curves(
+    posterior: Posterior, coded: Float[np.ndarray, "n Q"], coverage: tuple[float, ...], kind: Kind
+) -> tuple[tuple[Curve, ...], str]:
+    levels = [0.5 + sign * level / 2.0 for level in coverage for sign in (-1.0, 1.0)]
+    prediction = predict(posterior, coded, levels=levels, coverage=None)
+    target = posterior.target
+    summary = prediction.observation if kind == "observation" and not target.classes else prediction.function
+    assert summary is not None
+    if not target.classes:
+        return (_curve(target.name, summary.mean, summary.quantiles),), target.name
+    shown = range(1, 2) if len(target.classes) == 2 else range(len(target.classes))
+    curves = tuple(
+        _curve(
+            f"P({target.name} = {target.classes[index]})",
+            summary.mean[:, index],
+            None if summary.quantiles is None else summary.quantiles[:, index],
+        )
+        for index in shown
+    )
+    return curves, curves[0].label if len(curves) == 1 else f"probability of each {target.name}"
+
+
+def _curve(label: str, mean: Float[np.ndarray, " n"], quantiles: np.ndarray | None) -> Curve:
+    ends = [] if quantiles is None else [_floats(column) for column in quantiles.T]
+    return Curve(label, _floats(mean), tuple(zip(ends[::2], ends[1::2], strict=True)))
+
+
+def _floats(values: np.ndarray) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
+
+
+def _extent(posterior: Posterior, curves: Sequence[Curve]) -> tuple[float, float]:
+    """How far the vertical axis goes: probabilities from 0 to 1, y as far as data and curves do."""
+    if posterior.classes:
+        return 0.0, 1.0
+    ends = [value for curve in curves for band in curve.bands for values in band for value in values]
+    ends += [value for curve in curves for value in curve.mean]
+    ends += [value for value in posterior.target.observed if np.isfinite(value)]
+    room = ROOM * (max(ends) - min(ends) or 1.0)
+    return min(ends) - room, max(ends) + room
+
+
+def _zone(
+    posterior: Posterior,
+    name: str,
+    rule: Constraint,
+    coded: Float[np.ndarray, "n Q"],
+    extent: tuple[float, float],
+    curves: int,
+) -> RuledZone:
+    inside = rule.region.contains(coded, posterior.schema)
+    allowed = _allowed(posterior, rule, coded, inside) if inside.any() and curves == 1 else None
+    gaps: list[Band] = []
+    for begin, end in [] if allowed is None else _gaps(*allowed):
+        low, high = (np.full(len(inside), extent[0]) for _ in range(2))
+        low[inside] = np.clip(begin, *extent)
+        high[inside] = np.maximum(np.clip(end, *extent), low[inside])
+        if (high > low).any():
+            gaps.append((_floats(low), _floats(high)))
+    return RuledZone(name, tuple(map(bool, inside)), tuple(gaps))
+
+
+def _allowed(
+    posterior: Posterior, rule: Constraint, coded: Float[np.ndarray, "n Q"], inside: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Allowed intervals of the one curve at the points inside `(m, K)`; None where there are no such."""
+    if rule.output.is_probabilistic:
+        return None
+    classes = posterior.classes
+    if not classes:
+        try:
+            allowed = allowed_intervals((rule,), posterior.schema, coded[inside])
+        except EnforcementError:  # given as functions, or nothing is allowed: no band to draw
+            return None
+        return allowed.lower, allowed.upper
+    located = rule.locate(coded[inside], posterior.schema)
+    if len(classes) != 2:
+        return None
+    if isinstance(located, AllowedClasses):
+        allowed_class = np.asarray(located.allowed)
+        return np.where(allowed_class[:, :1], 0.0, 0.5), np.where(allowed_class[:, 1:], 1.0, 0.5)
+    if isinstance(located, ProbabilityIntervals):
+        return _of_second_class(located)
+    return None
+
+
+def _of_second_class(located: ProbabilityIntervals) -> tuple[np.ndarray, np.ndarray] | None:
+    """Bounds on the classes named as bounds on the second class's probability."""
+    members = np.asarray(located.members)
+    lower, upper = np.asarray(located.lower, dtype=float), np.asarray(located.upper, dtype=float)
+    if (members[:, 0] == members[:, 1]).any():
+        return None
+    flipped = members[:, :1]
+    return np.where(flipped, 1.0 - upper, lower), np.where(flipped, 1.0 - lower, upper)
+
+
+def _gaps(
+    lower: Float[np.ndarray, "m K"], upper: Float[np.ndarray, "m K"]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """What lies between, before and after disjoint intervals, in the order of their lower ends."""
+    used = lower <= upper
+    lower, upper = np.where(used, lower, np.inf), np.where(used, upper, np.inf)
+    order = np.argsort(lower, axis=1, kind="stable")
+    lower, upper = (np.take_along_axis(ends, order, axis=1) for ends in (lower, upper))
+    edge = np.full((len(lower), 1), np.inf)
+    begins = np.concatenate([-edge, upper], axis=1)
+    ends = np.concatenate([lower, edge], axis=1)
+    return [(begins[:, slot], ends[:, slot]) for slot in range(begins.shape[1])]

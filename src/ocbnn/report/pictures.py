@@ -1,0 +1,198 @@
+"""The report's figures: each an SVG with a caption that says what to see in it, and words instead of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib.axes import Axes
+
+from ocbnn.inference.diagnostics import Criteria
+from ocbnn.plots.bands import draw_slice
+from ocbnn.plots.chains import ChainFigures, agreement, diagnostics
+from ocbnn.plots.changes import Shift, changes
+from ocbnn.plots.obedience import RuleFigure, draw_rules
+from ocbnn.plots.reliability import calibration
+from ocbnn.plots.slices import Slice
+from ocbnn.posterior.calibration import Calibration
+from ocbnn.report.evidence import BandFacts, Evidence, RuleFacts
+from ocbnn.report.svg import drawn
+from ocbnn.report.words import number, percent
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as the page shows it."""
+
+    svg: Markup
+    caption: str
+    alternative: str
+
+
+def rules_picture(evidence: Evidence) -> Picture | None:
+    """How far every rule is kept, with and without the rules."""
+    if not evidence.rules:
+        return None
+    lines = [_line(rule) for rule in evidence.rules]
+    without = " Diamonds show how often it would be broken without the rules." if evidence.compared else ""
+    said = "; ".join(
+        f"{rule.name}: {percent(rule.violation.value)}"
+        + ("" if rule.without is None else f", without the rules {percent(rule.without.value)}")
+        + f", accepted {percent(rule.tolerance)}, {rule.verdict}"
+        for rule in evidence.rules
+    )
+    return Picture(
+        drawn(lambda ax: draw_rules(lines, ax=ax), "rules", 1.35 + 0.46 * len(lines)),
+        "A rule is kept where its bar ends left of the upright stroke, which is what was accepted. The bar "
+        f"is the 95 % interval.{without} The scale grows tenfold from mark to mark.",
+        f"Share of cases in which each rule is broken. {said}.",
+    )
+
+
+def _line(rule: RuleFacts) -> RuleFigure:
+    value = rule.violation
+    low = value.value if value.low is None else value.low
+    high = 1.0 if value.high is None else value.high
+    without = None if rule.without is None else rule.without.value
+    return RuleFigure(rule.name, rule.verdict, rule.tolerance, value.value, low, high, without)
+
+
+def changes_picture(evidence: Evidence) -> Picture | None:
+    """What the rules change where each of them applies."""
+    found = [(rule.name, rule.change) for rule in evidence.rules if rule.change is not None]
+    if not found:
+        return None
+    quantities = {change.quantity for _, change in found}
+    if len(quantities) > 1:
+        shifts = [Shift(f"{name}: {c.quantity}", c.without, c.with_rules) for name, c in found]
+        quantity = "probability of what the rule names"
+    else:
+        shifts = [Shift(name, c.without, c.with_rules) for name, c in found]
+        quantity = quantities.pop()
+    probability = evidence.target.task == "classification"
+    unit = None if probability else evidence.target.unit
+    said = "; ".join(f"{s.label}: from {number(s.without)} to {number(s.with_rules)}" for s in shifts)
+    return Picture(
+        drawn(
+            lambda ax: changes(shifts, quantity, unit=unit, probability=probability, ax=ax),
+            "changes",
+            1.2 + 0.46 * len(shifts),
+        ),
+        "Each arrow goes from the mean prediction without the rules to the mean with them, over cases where "
+        "the rule applies. A long arrow is a rule that changes much; none, one that the data already kept.",
+        f"Mean {quantity} where each rule applies, without and with the rules. {said}.",
+    )
+
+
+def band_pictures(evidence: Evidence) -> tuple[Picture, ...]:
+    """What the model says along the most important columns."""
+    return tuple(_band(facts, index) for index, facts in enumerate(evidence.bands, 1))
+
+
+def _band(facts: BandFacts, index: int) -> Picture:
+    shown = facts.shown
+    case = ", ".join(f"{name} {value}" for name, value in shown.held.items())
+    typical = "a typical case" if facts.typical_of is None else f"a typical case of “{facts.typical_of}”"
+    seen = _seen(facts)
+    held = f" The other columns stay at: {case}." if case else ""
+    rows = 0.2 * (len(shown.curves) // 2 + 1)
+    return Picture(
+        drawn(lambda ax: draw_slice(shown, facts.without, ax=ax), f"band-{index}", 2.9 + rows),
+        f"{shown.quantity} for {typical}, as {shown.column} changes. {seen}{held}",
+        f"Line with bands: {shown.quantity} against {shown.column}. {seen}",
+    )
+
+
+def _seen(facts: BandFacts) -> str:
+    """What to see in a band: the means inside and outside of the ruled part."""
+    shown = facts.shown
+    unit = shown.quantity_unit if shown.extent != (0.0, 1.0) else None
+    if len(shown.curves) > 1:
+        return "Each class has its own line and bands." + (
+            f" A rule applies in {_share(shown)} of the range shown." if shown.zones else ""
+        )
+    if not shown.zones:
+        return f"No rule applies to it; the mean lies {_between(shown.curves[0].mean, unit)}."
+    inside = np.any([zone.inside for zone in shown.zones], axis=0)
+    words = f"Where a rule applies, the mean lies {_between(np.array(shown.curves[0].mean)[inside], unit)}"
+    if facts.without is not None:
+        other = np.array(facts.without.curves[0].mean)[inside]
+        words += f"; without the rules it would lie {_between(other, unit)}"
+    return f"{words}."
+
+
+def _share(shown: Slice) -> str:
+    return percent(float(np.mean(np.any([zone.inside for zone in shown.zones], axis=0))))
+
+
+def _between(values: object, unit: str | None) -> str:
+    numbers = np.asarray(values, dtype=float)
+    low, high = number(float(numbers.min())), number(float(numbers.max()), unit)
+    return f"at {high}" if low == number(float(numbers.max())) else f"between {low} and {high}"
+
+
+def calibration_pictures(evidence: Evidence) -> tuple[Picture, ...]:
+    """Calibration with and without the rules, and inside and outside of the ruled regions."""
+    facts = evidence.calibration
+    if facts is None or facts.everywhere is None:
+        return ()
+    pairs: list[tuple[str, dict[str, Calibration | None], str]] = [
+        (
+            "calibration-all",
+            {"with the rules": facts.everywhere, "without them": facts.without_everywhere},
+            "All held-out rows.",
+        )
+    ]
+    if evidence.rules:
+        parts = {"where rules apply": facts.inside, "elsewhere": facts.outside}
+        pairs.append(("calibration-parts", parts, "The same model, where rules apply and elsewhere."))
+    result = []
+    for name, several, first in pairs:
+        found = {label: each for label, each in several.items() if each is not None}
+        if not found:
+            continue
+        errors = "; ".join(
+            f"{label}, points lie {percent(each.error)} off on average" for label, each in found.items()
+        )
+        result.append(
+            Picture(
+                drawn(_calibration(found), name, 3.2),
+                f"{first} Points on the dotted line mean that what the model says happens as often as it "
+                f"says; below it, the model says too much. Bars are 95 % intervals. {_upper(errors)}.",
+                f"Observed share against what was said, for {', '.join(found)}. {_upper(errors)}.",
+            )
+        )
+    return tuple(result)
+
+
+def _calibration(found: dict[str, Calibration]) -> Callable[[Axes], Axes]:
+    return lambda ax: calibration(found, ax=ax)
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def run_pictures(figures: ChainFigures | None) -> tuple[Picture, ...]:
+    """Whether the chains agree."""
+    if figures is None:
+        return ()
+    limit = Criteria().largest_rhat
+    beyond = sum(value > limit for value in figures.rhat)
+    agreeing = "All of them do here." if not beyond else f"{beyond} of {len(figures.rhat)} do not here."
+    return (
+        Picture(
+            drawn(lambda ax: diagnostics(figures, ax=ax), "traces"),
+            f"{figures.quantity} at the one input where the searches agree least, draw after draw. Lines of "
+            "all searches should lie on top of one another, without a trend.",
+            f"{len(figures.traces)} lines, one for each search, of {figures.quantity} over draws.",
+        ),
+        Picture(
+            drawn(lambda ax: agreement(figures, ax=ax), "agreement"),
+            f"R-hat compares the searches at {len(figures.rhat)} inputs: at 1 they agree, and all points "
+            f"should lie below the dashed line at {limit:g}. {agreeing}",
+            f"R-hat at {len(figures.rhat)} inputs; the largest is {max(figures.rhat):.3f}.",
+        ),
+    )

@@ -1,0 +1,225 @@
+"""Figures of each rule: how far it is kept, what it changes, and what the data say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ocbnn.inference.measure import contradicting_rows
+from ocbnn.model import Data
+from ocbnn.plots.obedience import headline
+from ocbnn.plots.slices import value_text
+from ocbnn.posterior.conflict import point_predictions
+from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.satisfied import Satisfaction, SatisfactionReport, column_groups
+from ocbnn.posterior.search import fresh_points, rule_name
+from ocbnn.priors.conditional import RuleTerm
+from ocbnn.report.evidence import (
+    LEAST_ROWS,
+    Change,
+    Counterexample,
+    Estimate,
+    Recorded,
+    RuleFacts,
+)
+from ocbnn.report.heldout import HeldOut
+from ocbnn.rules.located import AllowedClasses, Located, ProbabilityIntervals, TargetProbability
+from ocbnn.schema import Schema
+
+CHANGED = 0.1
+"""A predicted number counts as changed where it moves by more than this share of sd(y)."""
+MORE = 1.25
+"""A part of a region is named where predictions change by this much more than in all of it."""
+
+
+def rule_facts(
+    posterior: Posterior,
+    report: SatisfactionReport,
+    without: Posterior | None,
+    without_report: SatisfactionReport | None,
+    rows: HeldOut | None,
+    points: int,
+    key: int,
+) -> tuple[RuleFacts, ...]:
+    """The facts of every rule of the posterior, in order."""
+    moved = None if rows is None or without is None else _moved_rows(posterior, without, rows)
+    facts = []
+    for index, term in enumerate(posterior.rules):
+        change = None
+        if without is not None:
+            fresh = fresh_points(term, points, key)
+            change = _change(posterior, without, term, fresh, rows, moved)
+        found = _facts(posterior, term, report[index])
+        other = None if without_report is None else Estimate.of(headline(without_report[index]))
+        recorded = None if rows is None else _recorded(posterior, term, rows)
+        facts.append(replace(found, without=other, change=change, recorded=recorded))
+    return tuple(facts)
+
+
+def _facts(posterior: Posterior, term: RuleTerm, found: Satisfaction) -> RuleFacts:
+    rule, schema = term.rule, term.schema
+    violation = Estimate.of(headline(found))
+    assert violation is not None
+    worst = Estimate.of(found.epsilon_worst)
+    if worst is None:
+        worst = Estimate(found.divergences["total_variation"].worst)
+    return RuleFacts(
+        name=rule_name(term),
+        text=found.text,
+        source=rule.source,
+        reason=rule.reason,
+        tolerance=found.tolerance,
+        strength=_finite(float(np.asarray(term.points.strength))),
+        columns=tuple(name for name in schema.names if name in rule.region.columns()),
+        probabilistic=rule.output.is_probabilistic,
+        enforced=any(rule == other.rule for other in posterior.enforced),
+        verdict=found.verdict,
+        measure="total variation" if rule.output.is_probabilistic else "violation",
+        violation=violation,
+        points=found.points,
+        points_found=found.points_found,
+        epsilon_worst=worst,
+        draws_violating=Estimate.of(found.draws_violating),
+        points_violating=Estimate.of(found.points_violating),
+        mass_outside=Estimate.of(found.mass_outside),
+        counterexample=_counterexample(schema, term, found, worst),
+        unmet_reason=_unmet_reason(posterior.provenance, rule_name(term)),
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _counterexample(
+    schema: Schema, term: RuleTerm, found: Satisfaction, broken: Estimate
+) -> Counterexample | None:
+    if not found.worst_point or broken.value <= 0.0:
+        return None
+    ruled = term.rule.region.columns()
+    first = sorted(schema.columns, key=lambda column: column.name not in ruled)
+    case = {c.name: value_text(found.worst_point[c.name], c.unit) for c in first}
+    return Counterexample(case, tuple(c.name for c in first if c.name in ruled), broken, found.worst_how)
+
+
+def _unmet_reason(provenance: Mapping[str, Any], name: str) -> str | None:
+    for outcome in provenance.get("unmet") or ():
+        if outcome.get("name") == name:
+            return str(outcome.get("reason"))
+    return None
+
+
+# What the rules change --------------------------------------------------------------------------------------
+
+
+def _moved_rows(posterior: Posterior, without: Posterior, rows: HeldOut) -> np.ndarray:
+    """Which held-out rows are predicted otherwise."""
+    here, there = (point_predictions(each, rows.coded) for each in (posterior, without))
+    if posterior.classes:
+        return here.argmax(axis=1) != there.argmax(axis=1)
+    return np.abs(here - there) > CHANGED * float(np.std(posterior.target.to_raw(rows.y_model)))
+
+
+def _change(
+    posterior: Posterior,
+    without: Posterior,
+    term: RuleTerm,
+    fresh: Float[np.ndarray, "points Q"],
+    rows: HeldOut | None,
+    moved: np.ndarray | None,
+) -> Change:
+    here, there = (point_predictions(each, fresh) for each in (posterior, without))
+    size = change_sizes(here, there)
+    quantity, member = _quantity(posterior, term, fresh)
+    before, after = (_mean_of(values, member) for values in (there, here))
+    where, size_where = _where(term, fresh, size)
+    counts: dict[str, int] = {}
+    outside_size = None
+    if rows is not None and moved is not None:
+        inside = term.rule.region.contains(rows.coded, term.schema)
+        outside = rows.coded[~inside]
+        if len(outside):
+            outside_size = float(
+                change_sizes(*(point_predictions(each, outside) for each in (posterior, without))).mean()
+            )
+        counts = {
+            "rows_inside": int(inside.sum()),
+            "changed_inside": int(moved[inside].sum()),
+            "rows_outside": int((~inside).sum()),
+            "changed_outside": int(moved[~inside].sum()),
+        }
+    return Change(
+        quantity,
+        None if posterior.classes else posterior.target.unit,
+        before,
+        after,
+        float(size.mean()),
+        outside_size,
+        where,
+        size_where,
+        **counts,
+    )
+
+
+def change_sizes(here: np.ndarray, there: np.ndarray) -> Float[np.ndarray, " n"]:
+    """How far point predictions differ: |Δy| in raw units, or total variation between class probabilities."""
+    return np.abs(here - there) if here.ndim == 1 else 0.5 * np.abs(here - there).sum(axis=1)
+
+
+def _quantity(
+    posterior: Posterior, term: RuleTerm, fresh: Float[np.ndarray, "points Q"]
+) -> tuple[str, np.ndarray | None]:
+    """What a rule's mean prediction is of: y, or the total probability of the classes that the rule names."""
+    target = posterior.target
+    classes = target.classes
+    if not classes:
+        return target.name, None
+    member = _members(term.rule.locate(fresh[:1], term.schema), len(classes))
+    if len(classes) == 2:
+        member = np.array([False, True])
+    named = [str(label) for label, chosen in zip(classes, member, strict=True) if chosen]
+    words = f"= {named[0]}" if len(named) == 1 else f"in {{{', '.join(named)}}}"
+    return f"P({target.name} {words})", member
+
+
+def _members(located: Located, classes: int) -> np.ndarray:
+    match located:
+        case AllowedClasses(allowed):
+            return np.asarray(allowed)[0]
+        case ProbabilityIntervals(members, _, _) | TargetProbability(members, _):
+            return np.asarray(members)[0]
+    return np.arange(classes) == classes - 1
+
+
+def _mean_of(values: np.ndarray, member: np.ndarray | None) -> float:
+    return float((values if member is None else values[:, member].sum(axis=1)).mean())
+
+
+def _where(
+    term: RuleTerm, fresh: Float[np.ndarray, "points Q"], size: Float[np.ndarray, " points"]
+) -> tuple[str | None, float | None]:
+    """The part of the region where predictions change most, among values or quarters of a ruled column."""
+    best: tuple[float, str] | None = None
+    names: Sequence[str] = [name for name in term.schema.names if name in term.rule.region.columns()]
+    for name in names or term.schema.names:
+        for label, members in column_groups(term.schema, name, fresh):
+            mean = float(size[members].mean())
+            if best is None or mean > best[0]:
+                best = mean, label
+    if best is None or best[0] < MORE * float(size.mean()):
+        return None, None
+    return best[1], best[0]
+
+
+def _recorded(posterior: Posterior, term: RuleTerm, rows: HeldOut) -> Recorded:
+    """Held-out rows in the region, and how many of their outcomes break the rule, where rows can do that."""
+    inputs = posterior.schema.to_model(rows.coded)
+    count, breaking = contradicting_rows(replace(posterior.model, data=Data(inputs, rows.y_model)), term)
+    located = term.rule.locate(rows.coded[:1], term.schema)
+    # One row has an outcome, not a probability: it cannot break a rule about one.
+    single = term.rule.output.is_probabilistic or isinstance(located, ProbabilityIntervals)
+    return Recorded(count, None if single or count < LEAST_ROWS else breaking)
