@@ -12,6 +12,7 @@ The rooms, in the order data go through them; each imports only from those befor
 - `networks`, `likelihoods`, `priors`: Φ_w, p(y | Φ_w), and HOW belief enters.
 - `model`: all of it as one log-density of a flat vector w.
 - `inference`: engines and the one loop; `infer` gives draws of a model.
+- `amortize`: the amortized prior: rules learnt once, used for every data set.
 - `posterior`: what draws say: predictions, satisfaction, enforcement, conflict, files.
 - `estimators`: `OCBNNRegressor`, `OCBNNClassifier`, in scikit-learn's contract.
 - `datasets`: the tables that come with the package.
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from ocbnn._version import __version__
 
 if TYPE_CHECKING:
+    from ocbnn.amortize.prior import AmortizedPrior
     from ocbnn.errors import (
         FileError,
         ModelError,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MLP",
+    "AmortizedPrior",
     "Constraint",
     "FileError",
     "Model",
@@ -72,6 +75,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AmortizedPrior": "ocbnn.amortize.prior",
     "Constraint": "ocbnn.rules.constraint",
     "FileError": "ocbnn.errors",
     "MLP": "ocbnn.networks",

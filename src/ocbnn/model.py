@@ -23,7 +23,7 @@ from jaxtyping import Array, Float
 from ocbnn.errors import ModelError
 from ocbnn.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from ocbnn.networks import MLP, AnyArray, Key, Network, as_key
-from ocbnn.priors.base import Prior
+from ocbnn.priors.base import LearntPrior, Prior
 from ocbnn.priors.conditional import ConditionalPrior, Reduction, RulePoints, conditional_prior
 from ocbnn.priors.isotropic import IsotropicGaussian
 from ocbnn.priors.terms import Term
@@ -154,7 +154,8 @@ class Model:
             noise: standard deviation of y in raw units; learnt unless given.
             weight_scale: σ_ω, standard deviation of every weight under the base prior.
             scale_by_fan_in: divide σ_ω by the square root of the number of units that feed in.
-            base: another base prior.
+            base: another base prior. One that has learnt rules (`AmortizedPrior`) brings its schema and its
+                network; `rules` are then further ones, on top of those it has learnt.
             row_weights: one for each row of the frame.
             prior_only: use the rows for the schema and for sampling regions, but not as data.
             standardize: False keeps all columns and the target in raw units, as the paper does.
@@ -166,9 +167,14 @@ class Model:
             corners: whether the corners of regions are points too.
             key: seed of the points.
         """
-        described = _described(frame, target, schema)
-        schema = described if standardize else unstandardized(described)
-        likelihood = _likelihood(schema, noise, described)
+        if isinstance(base, LearntPrior):
+            described = schema = schema or base.schema
+            network = network or base.network
+            base.check(network, schema)
+        else:
+            described = _described(frame, target, schema)
+            schema = described if standardize else unstandardized(described)
+        likelihood = default_likelihood(schema, noise, described)
         network = network or MLP(schema.width, tuple(hidden), likelihood.outputs, activation)
         coded = None if frame is None else schema.encode(frame)
         base = base or IsotropicGaussian.for_network(network, weight_scale, scale_by_fan_in=scale_by_fan_in)
@@ -212,11 +218,13 @@ def _described(frame: pd.DataFrame | None, target: str | pd.Series | None, schem
     return schema
 
 
-def _likelihood(schema: Schema, noise: float | None, described: Schema) -> Likelihood:
+def default_likelihood(
+    schema: Schema, noise: float | None = None, described: Schema | None = None
+) -> Likelihood:
     """The likelihood of the task; learnt noise is half-normal with the scale sd(y), known to `described`."""
-    target, standard = schema.target, described.target
-    assert target is not None
-    assert standard is not None
+    target, standard = schema.target, (described or schema).target
+    if target is None or standard is None:
+        raise ModelError("The schema has no target: Schema.infer(frame, target=…).")
     if target.task == "regression":
         spread = standard.scale / target.scale
         return Gaussian(None if noise is None else noise / target.scale, noise_prior=spread)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from jaxtyping import Array, Float
 
-from ocbnn.networks import Key
+from ocbnn.networks import Key, Network
+from ocbnn.schema import Schema
+
+if TYPE_CHECKING:
+    from ocbnn.priors.conditional import RuleTerm
 
 
 @runtime_checkable
@@ -34,3 +38,38 @@ class Prior(Protocol):
     def sample(self, key: Key) -> Float[Array, " size"]:
         """One draw."""
         ...
+
+
+@runtime_checkable
+class LearntPrior(Prior, Protocol):
+    """A base prior that has learnt rules, for one network and in the units of one table."""
+
+    @property
+    def learnt(self) -> tuple[RuleTerm, ...]:
+        """Its rules, as posteriors check and enforce them."""
+        ...
+
+    @property
+    def schema(self) -> Schema:
+        """The table, in whose units it was learnt."""
+        ...
+
+    @property
+    def network(self) -> Network:
+        """Whose weights it is about."""
+        ...
+
+    def check(self, network: Network, schema: Schema) -> None:
+        """Refuse another network, or a table in other units."""
+        ...
+
+
+def base_of(prior: Any) -> Prior:
+    """The prior before conditional terms."""
+    return getattr(prior, "base", prior)
+
+
+def learnt_rules(prior: Any) -> tuple[RuleTerm, ...]:
+    """The rules that a model's prior has learnt, besides those it is conditioned on."""
+    base = base_of(prior)
+    return base.learnt if isinstance(base, LearntPrior) else ()

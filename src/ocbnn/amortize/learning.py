@@ -1,0 +1,331 @@
+"""Learning λ = (μ, σ): among the priors that meet the rules, the one closest to the base prior.
+
+    minimise KL(q_λ ‖ base)   subject to   shortfall_r(λ) ≤ budget_r   for every rule r
+
+The paper's objectives alone (eq. 9, 10) are best met by a point: run to the end, every σ shrinks (errata D8).
+Here σ stays as wide as the rules let it. KL between weights hardly sees how wide functions are (one bias, made
+certain, narrows them everywhere for a few nats), so the loss of the functions' own spread counts, too.
+
+Constraints are log(shortfall_r / budget_r) ≤ 0: a multiplier is in nats per e-fold of violation, whatever the
+tolerance. Multipliers grow and shrink exponentially (multiplicative dual ascent), so that the size of the
+network does not matter. Every step sees fresh points (errata D5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ocbnn.amortize.divergences import divergence
+from ocbnn.amortize.objectives import Setting, shortfall
+from ocbnn.amortize.predictive import SMALLEST_VARIANCE, Predictive, linearized, sampled
+from ocbnn.errors import ModelError
+from ocbnn.inference.feed import Feed
+from ocbnn.inference.optimiser import Ascent
+from ocbnn.networks import Network
+from ocbnn.priors.conditional import RulePoints
+from ocbnn.priors.diagonal import DiagonalGaussian, kl_divergence
+from ocbnn.rules.outputs import RuleOutput
+
+Objective = Literal["linearized", "monte-carlo"]
+CHUNK = 100
+"""Steps whose points are drawn at once."""
+LARGE_NETWORK = 2000
+LAST = 0.25
+"""Share of the steps, the last ones, over which λ is averaged and starts are compared."""
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How λ is learnt.
+
+    Attributes:
+        steps: of the optimiser.
+        points: fresh ones for each rule and step.
+        samples: of the hidden layers at each point, for the Monte Carlo objective.
+        learning_rate: at the start; in units of the base prior's standard deviations.
+        optimizer: a name in `inference.optimiser.OPTIMIZERS`.
+        decay: of the learning rate.
+        constrained: False follows the paper: the objective alone, from μ = 0, stopped after `steps`.
+        spread_weight: how many nats the functions' spread is worth, beside that of the weights: see `step`.
+        aim: share of each tolerance that learning aims for; the rest is for what Monte Carlo cannot tell.
+        dual_rate: how fast multipliers move, per step and e-fold of violation.
+        damping: how much a multiplier leans on the violation of the step itself.
+        start: standard deviation of the means that learning starts from, in those of the base prior.
+        starts: how many; the one that meets the rules closest to the base prior is taken.
+    """
+
+    steps: int = 4000
+    points: int = 64
+    samples: int = 32
+    learning_rate: float = 0.02
+    optimizer: str = "adam"
+    decay: str = "cosine"
+    constrained: bool = True
+    spread_weight: float = 10.0
+    aim: float = 0.8
+    dual_rate: float = 0.01
+    damping: float = 1.0
+    start: float = 0.3
+    starts: int = 4
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "points", "samples", "starts"):
+            if getattr(self, name) < 1:
+                raise ModelError(f"{name} is a positive whole number, not {getattr(self, name)!r}.")
+        if not 0.0 < self.aim <= 1.0:
+            raise ModelError(f"aim is a share of the tolerance, above 0 and at most 1, not {self.aim!r}.")
+
+    @classmethod
+    def for_network(cls, network: Network) -> Learning:
+        """The defaults; networks of thousands of weights learn from one start, with fewer samples."""
+        return cls() if network.size <= LARGE_NETWORK else cls(points=30, samples=16, starts=1)
+
+    @classmethod
+    def paper(cls, steps: int = 50) -> Learning:
+        """The paper's way: AdaGrad at 0.1 from μ = 0, σ = 1, 30 points a step, stopped early (appendix C)."""
+        return cls(
+            steps=steps,
+            points=30,
+            learning_rate=0.1,
+            optimizer="adagrad",
+            decay="constant",
+            constrained=False,
+            start=0.0,
+            starts=1,
+        )
+
+
+class Parameters(NamedTuple):
+    """λ relative to the base prior: mean = base mean + base sd · shift, sd = base sd · exp(log_ratio)."""
+
+    shift: Float[Array, " size"]
+    log_ratio: Float[Array, " size"]
+
+
+class Progress(NamedTuple):
+    """What carries over from step to step."""
+
+    parameters: Parameters
+    optimizer: Any
+    multipliers: Float[Array, " rules"]
+    average: Parameters
+    averaged: Float[Array, ""]
+
+
+class Learnt(NamedTuple):
+    """λ, the multiplier of every rule, and what each step saw: shortfalls, distance to the base prior."""
+
+    gaussian: DiagonalGaussian
+    multipliers: Float[np.ndarray, " rules"]
+    shortfalls: Float[np.ndarray, "steps rules"]
+    distance: Float[np.ndarray, " steps"]
+
+
+class Elsewhere(NamedTuple):
+    """Inputs far and wide, most of which no rule speaks of, and the base prior's spread of Φ there."""
+
+    inputs: Float[np.ndarray, "n D"]
+    log_sd: Float[np.ndarray, "n k"]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """All that learning needs to know besides its own settings.
+
+    Attributes:
+        network: Φ_w.
+        base: what the learnt prior stays close to.
+        outputs: what each rule says of outputs.
+        budgets: the shortfall that each rule's tolerance allows.
+        objective: "linearized" or "monte-carlo".
+        setting: of the measures.
+    """
+
+    network: Network
+    base: DiagonalGaussian
+    outputs: tuple[RuleOutput, ...]
+    budgets: tuple[float, ...]
+    objective: Objective
+    setting: Setting
+    elsewhere: Elsewhere
+
+    def gaussian(self, parameters: Parameters) -> tuple[Array, Array]:
+        """Mean and standard deviation of every weight."""
+        scale = jnp.asarray(self.base.sd, parameters.shift.dtype)
+        mean = jnp.asarray(self.base.mean, parameters.shift.dtype) + scale * parameters.shift
+        return mean, scale * jnp.exp(parameters.log_ratio)
+
+    def predictive(self, mean: Array, sd: Array, inputs: Array, key: Array, samples: int) -> Predictive:
+        """The predictive of Φ_W at these inputs."""
+        if self.objective == "linearized":
+            return linearized(self.network, mean, sd, inputs)
+        return sampled(self.network, mean, sd, inputs, key, samples)
+
+    def shortfalls(
+        self, mean: Array, sd: Array, points: tuple[RulePoints, ...], key: Array, samples: int
+    ) -> Float[Array, " rules"]:
+        """Each rule's shortfall, averaged over its points."""
+        inputs = jnp.concatenate([jnp.asarray(each.inputs, mean.dtype) for each in points])
+        joint = self.predictive(mean, sd, inputs, key, samples)
+        found, first = [], 0
+        for number, (output, each) in enumerate(zip(self.outputs, points, strict=True)):
+            own = slice(first, first + len(each.inputs))
+            first = own.stop
+            there = Predictive(joint.mean[:, own], joint.variance[:, own])
+            own_key = jax.random.fold_in(key, 1000 + number)
+            found.append(jnp.mean(shortfall(output, each.located, there, own_key, self.setting)))
+        return jnp.stack(found)
+
+    def lost_spread(self, mean: Array, sd: Array, key: Array, points: int, samples: int) -> Float[Array, ""]:
+        """E_x log(sd of Φ under the base prior / sd of Φ under q), over inputs far and wide."""
+        chosen = jax.random.randint(key, (points,), 0, len(self.elsewhere.inputs))
+        inputs = jnp.asarray(self.elsewhere.inputs, mean.dtype)[chosen]
+        before = jnp.asarray(self.elsewhere.log_sd, mean.dtype)[chosen]
+        now = log_spread(sampled(self.network, mean, sd, inputs, jax.random.fold_in(key, 1), samples))
+        return jnp.mean(before - now)
+
+
+def log_spread(predictive: Predictive) -> Float[Array, "T k"]:
+    """Log of the standard deviation of a mixture of Gaussians."""
+    variance = jnp.mean(predictive.variance, axis=0) + jnp.var(predictive.mean, axis=0)
+    return 0.5 * jnp.log(variance + SMALLEST_VARIANCE)
+
+
+def claims(
+    problem: Problem, gaussian: DiagonalGaussian, points: tuple[RulePoints, ...], samples: int, seed: int
+) -> Float[np.ndarray, " rules"]:
+    """What the objective says of each rule: mass outside, or total variation from D_y."""
+    setting = problem.setting._replace(divergence=divergence("total-variation"), tangent=False)
+    plain = replace(problem, setting=setting)
+    mean, sd = (jnp.asarray(each, jnp.float32) for each in (gaussian.mean, gaussian.sd))
+    found = jax.jit(plain.shortfalls, static_argnums=4)(mean, sd, points, jax.random.key(seed), samples)
+    return np.asarray(found, dtype=float)
+
+
+def closest(problem: Problem, found: tuple[Learnt, ...]) -> Learnt:
+    """Of those that meet the rules the closest to the base prior; if none does, the one that misses least."""
+
+    def badness(each: Learnt) -> tuple[float, float]:
+        last = slice(-max(int(LAST * len(each.distance)), 1), None)
+        ratio = (each.shortfalls[last].mean(axis=0) / np.array(problem.budgets)).max()
+        return max(float(ratio), 1.0), float(each.distance[last].mean())
+
+    return min(found, key=badness)
+
+
+def learn(problem: Problem, feed: Feed, learning: Learning, seed: int) -> tuple[Learnt, ...]:
+    """λ from each of several starts, all of which see the same points.
+
+    λ is averaged over the last quarter of the steps: single steps are noisy.
+    """
+    ascent = Ascent(learning.optimizer, learning.learning_rate, learning.decay, learning.steps)
+    keys = jax.random.split(jax.random.key(seed), learning.starts)
+    progress = jax.vmap(partial(_started, problem, learning, ascent))(keys)
+    shortfalls, distances = [], []
+    for number in range(-(-learning.steps // CHUNK)):
+        steps = min(CHUNK, learning.steps - number * CHUNK)
+        points = _first(feed.chunk(number, CHUNK).points, steps)
+        progress, (seen, distance) = _chunk(
+            problem, learning, ascent, progress, points, keys, jnp.asarray(number * CHUNK)
+        )
+        shortfalls.append(np.asarray(seen))
+        distances.append(np.asarray(distance))
+    seen, distance = np.concatenate(shortfalls), np.concatenate(distances)
+    final = progress.average if learning.constrained else progress.parameters
+    return tuple(
+        Learnt(_finite_gaussian(problem, final, start), multipliers, seen[:, start], distance[:, start])
+        for start, multipliers in enumerate(np.asarray(progress.multipliers, dtype=float))
+    )
+
+
+def _started(problem: Problem, learning: Learning, ascent: Ascent, key: Array) -> Progress:
+    shift = learning.start * jax.random.normal(jax.random.fold_in(key, 1), (problem.network.size,))
+    parameters = Parameters(shift, jnp.zeros_like(shift))
+    return Progress(
+        parameters,
+        ascent.init(parameters),
+        jnp.ones(len(problem.outputs)),
+        jax.tree.map(jnp.zeros_like, parameters),
+        jnp.zeros(()),
+    )
+
+
+def _first(points: tuple[RulePoints, ...], steps: int) -> tuple[RulePoints, ...]:
+    return jax.tree.map(lambda leaf: leaf[:steps], points)
+
+
+def _finite_gaussian(problem: Problem, final: Parameters, start: int) -> DiagonalGaussian:
+    own = Parameters(final.shift[start], final.log_ratio[start])
+    mean, sd = (np.asarray(each, dtype=float) for each in problem.gaussian(own))
+    if not (np.isfinite(mean).all() and np.isfinite(sd).all()):
+        raise ModelError(
+            "Learning the amortized prior diverged: its parameters are not finite. Lower learning_rate, or "
+            "check the values that the rules ask for."
+        )
+    return DiagonalGaussian(mean, sd)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _chunk(
+    problem: Problem,
+    learning: Learning,
+    ascent: Ascent,
+    progress: Progress,
+    points: tuple[RulePoints, ...],
+    keys: Array,
+    first: Array,
+) -> tuple[Progress, tuple[Array, Array]]:
+    def one(progress: Progress, each: tuple[Array, tuple[RulePoints, ...]]) -> tuple[Progress, Any]:
+        number, there = each
+
+        def of_start(own: Progress, key: Array) -> tuple[Progress, Any]:
+            return step(problem, learning, ascent, own, there, jax.random.fold_in(key, number), number)
+
+        return jax.vmap(of_start)(progress, keys)
+
+    numbers = first + jnp.arange(len(points[0].inputs))
+    return jax.lax.scan(one, progress, (numbers, points))
+
+
+def step(
+    problem: Problem,
+    learning: Learning,
+    ascent: Ascent,
+    progress: Progress,
+    points: tuple[RulePoints, ...],
+    key: Array,
+    number: Array,
+) -> tuple[Progress, tuple[Array, Array]]:
+    """One step down the Lagrangian in λ, one up in the multipliers."""
+    budgets = learning.aim * jnp.asarray(problem.budgets)
+
+    def lagrangian(parameters: Parameters) -> tuple[Array, tuple[Array, Array]]:
+        mean, sd = problem.gaussian(parameters)
+        seen = problem.shortfalls(mean, sd, points, key, learning.samples)
+        distance = kl_divergence(mean, sd, problem.base)
+        if not learning.constrained:
+            return jnp.sum(seen), (seen, distance)
+        lost = problem.lost_spread(mean, sd, jax.random.fold_in(key, 2), learning.points, learning.samples)
+        distance = distance + learning.spread_weight * lost
+        excess = jnp.log(seen + 1e-12) - jnp.log(budgets)
+        lean = jnp.exp(learning.damping * jnp.clip(excess, -1.0, 1.0))
+        pressure = jax.lax.stop_gradient(progress.multipliers * lean)
+        return distance + jnp.sum(pressure * excess), (seen, distance)
+
+    slope, (seen, distance) = jax.grad(lagrangian, has_aux=True)(progress.parameters)
+    downhill = jax.tree.map(lambda leaf: -jnp.where(jnp.isfinite(leaf), leaf, 0.0), slope)
+    parameters, optimizer = ascent.climb(progress.parameters, downhill, progress.optimizer)
+    excess = jnp.clip(jnp.log(seen + 1e-12) - jnp.log(budgets), -1.0, 1.0)
+    multipliers = progress.multipliers * jnp.exp(learning.dual_rate * excess)
+    last = (number >= (1.0 - LAST) * learning.steps).astype(progress.averaged.dtype)
+    averaged = progress.averaged + last
+    share = last / jnp.maximum(averaged, 1.0)
+    average = jax.tree.map(lambda old, new: old + share * (new - old), progress.average, parameters)
+    return Progress(parameters, optimizer, multipliers, average, averaged), (seen, distance)

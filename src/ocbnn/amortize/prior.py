@@ -1,0 +1,355 @@
+"""The amortized prior (AOCP): rules learnt once into a Gaussian over weights, for any number of data sets.
+
+prior = AmortizedPrior.learn(["always x * y >= 0"], schema, hidden=(10,))
+print(prior.findings)
+model = Model.build(frame=frame, target="y", base=prior, noise=0.1)     # and again for the next frame
+
+Method, measurements and what differs from the paper: docs/amortize.md.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Array, Float
+
+from ocbnn.amortize.divergences import divergence as named_divergence
+from ocbnn.amortize.findings import (
+    Findings,
+    RuleFinding,
+    band_ratio,
+    chosen_concentration,
+    concentrated,
+    far_and_wide,
+    far_from,
+    fresh_points,
+    measured,
+    raw_outputs,
+)
+from ocbnn.amortize.learning import Elsewhere, Learning, Learnt, Objective, Problem, claims, closest, learn
+from ocbnn.amortize.objectives import Setting
+from ocbnn.errors import ModelError, OCBNNWarning
+from ocbnn.inference.feed import Feed, rule_terms
+from ocbnn.inference.measure import Measured
+from ocbnn.likelihoods import Likelihood
+from ocbnn.model import Model, default_likelihood
+from ocbnn.networks import MLP, Key, Network
+from ocbnn.priors.base import Prior
+from ocbnn.priors.conditional import RuleTerm, conditional_prior
+from ocbnn.priors.diagonal import DiagonalGaussian, as_diagonal
+from ocbnn.priors.isotropic import IsotropicGaussian
+from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.outputs import Functions, Normals
+from ocbnn.rules.parse import parse_rule
+from ocbnn.schema import Schema
+
+WIDE_INPUTS = 1024
+CLAIMED_POINTS, CLAIMED_SAMPLES = 512, 256
+"""Of the objective's own figures, after learning."""
+
+
+@dataclass(frozen=True, eq=False)
+class AmortizedPrior:
+    """A Gaussian over a network's weights that has learnt rules; a `Prior`, usable wherever one is.
+
+    Attributes:
+        gaussian: mean and standard deviation of every weight.
+        learnt: the rules it has learnt, as the posterior checks and enforces them.
+        schema: the table, in whose units it was learnt.
+        network: whose weights it is about.
+        likelihood: gave outputs their meaning.
+        findings: how well it keeps its rules, by Monte Carlo of itself.
+    """
+
+    gaussian: DiagonalGaussian
+    learnt: tuple[RuleTerm, ...]
+    schema: Schema
+    network: Network
+    likelihood: Likelihood
+    findings: Findings
+
+    @property
+    def rules(self) -> tuple[Constraint, ...]:
+        """The rules it has learnt."""
+        return tuple(term.rule for term in self.learnt)
+
+    @property
+    def size(self) -> int:
+        return self.gaussian.size
+
+    def log_density(self, w: Float[Array, " size"]) -> Float[Array, ""]:
+        return self.gaussian.log_density(w)
+
+    def sample(self, key: Key) -> Float[Array, " size"]:
+        return self.gaussian.sample(key)
+
+    def draws(self, count: int, seed: int = 0) -> Float[np.ndarray, "count size"]:
+        """Independent draws of the weights, in float64."""
+        return self.gaussian.draws(count, seed)
+
+    @classmethod
+    def learn(
+        cls,
+        rules: Sequence[Constraint | str],
+        schema: Schema,
+        network: Network | None = None,
+        *,
+        hidden: Sequence[int] = (10,),
+        activation: str = "rbf",
+        base: Prior | None = None,
+        noise: float | None = None,
+        data: pd.DataFrame | None = None,
+        objective: Literal["auto", "linearized", "monte-carlo"] = "auto",
+        divergence: str = "total-variation",
+        observation: bool = False,
+        concentration: float | None = None,
+        sampler: str | None = None,
+        learning: Learning | None = None,
+        seed: int = 0,
+    ) -> AmortizedPrior:
+        """Learn the Gaussian closest to `base` that keeps the rules within their tolerances.
+
+        Args:
+            rules: constraints, or rules in words.
+            schema: the table the rules speak of; data sets that use the prior are read in its units.
+            network: any network; an MLP of the widths `hidden` unless given.
+            hidden: units of each hidden layer.
+            activation: "rbf", "tanh", "relu" or "gelu".
+            base: the Gaussian prior before rules; N(0, 1) on every weight unless given.
+            noise: standard deviation of y in raw units, where rules speak of observations.
+            data: rows that say which inputs are realistic, for samplers that use them; their target is not
+                looked at.
+            objective: "linearized" (paper, appendix B), "monte-carlo" (exact, any number of classes), or
+                "auto", which is the latter.
+            divergence: for probabilistic rules, a name in `amortize.divergences.DIVERGENCES`.
+            observation: rules speak of Y, noise included, rather than of Φ_w.
+            concentration: what the learnt standard deviations are divided by; unless given, the smallest
+                number from 1 on at which draws keep the rules within tolerance.
+            sampler: a name in `regions.SAMPLERS`; each region has its own otherwise.
+            learning: steps, points, samples; `Learning.paper(steps)` is the paper's way.
+            seed: of everything that is drawn.
+        """
+        constraints = [parse_rule(rule, schema) if isinstance(rule, str) else rule for rule in rules]
+        likelihood = default_likelihood(schema, noise)
+        network = network or MLP(schema.width, tuple(hidden), likelihood.outputs, activation)
+        learning = learning or Learning.for_network(network)
+        gaussian_base = _gaussian_base(base, network)
+        _require_learnable(constraints, schema, likelihood, objective, observation, noise)
+        chosen: Objective = "monte-carlo" if objective == "auto" else objective
+        coded = None if data is None else schema.encode(data)
+        conditional = conditional_prior(
+            constraints,
+            schema,
+            network,
+            likelihood,
+            data=coded,
+            points=learning.points,
+            sampler=sampler,
+            key=seed,
+        )
+        model = Model(network, likelihood, conditional, schema)
+        wide = far_and_wide(schema, coded, WIDE_INPUTS, (seed, 17))
+        problem = Problem(
+            network,
+            gaussian_base,
+            tuple(rule.output for rule in constraints),
+            tuple(_budget(term, divergence) for term in conditional.rules),
+            chosen,
+            Setting(
+                likelihood,
+                named_divergence(divergence),
+                noise=getattr(likelihood, "noise", None),
+                observation=observation,
+                closed_form=chosen == "linearized",
+                smooth=chosen == "monte-carlo" and not isinstance(network, MLP),
+            ),
+            _elsewhere(model, gaussian_base, schema.to_model(wide), seed),
+        )
+        learnt = closest(problem, learn(problem, Feed(model, seed, None), learning, seed))
+        gaussian, found, concentration = _finished(problem, learnt, model, concentration, seed)
+        far = schema.to_model(far_from(conditional.rules, schema, wide))
+        findings = Findings(
+            rules=found,
+            objective=chosen,
+            divergence=divergence,
+            observation=observation,
+            concentration=concentration,
+            kl=gaussian.kl_to(gaussian_base),
+            band=band_ratio(model, gaussian, gaussian_base, far, seed),
+            mean_sd=float(np.mean(gaussian.sd / gaussian_base.sd)),
+        )
+        _tell(findings)
+        return cls(gaussian, conditional.rules, schema, network, likelihood, findings)
+
+    def check(self, network: Network, schema: Schema) -> None:
+        """Refuse a network or a table other than those the prior was learnt for.
+
+        Raises:
+            ModelError: what differs, and what to do.
+        """
+        if network is not self.network and network != self.network:
+            raise ModelError(
+                f"The amortized prior was learnt for {self.network!r}, not for {network!r}: its weights mean "
+                "nothing there. Leave the network out (the prior brings its own), or learn a prior for it."
+            )
+        difference = schema_difference(self.schema, schema)
+        if difference:
+            raise ModelError(
+                f"The amortized prior was learnt for another table: {difference}. Pass schema=prior.schema "
+                "to read the new rows in the prior's units, or learn a prior for this table."
+            )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the prior as a folder of plain files (safetensors and JSON)."""
+        from ocbnn.amortize.files import save
+
+        save(path, self)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> AmortizedPrior:
+        """The prior that `save` wrote. Opening a file never runs code of its author."""
+        from ocbnn.amortize.files import load
+
+        return load(path)
+
+    def __repr__(self) -> str:
+        rules = ", ".join(repr(rule.name) for rule in self.findings.rules)
+        return f"<amortized prior over {self.size} weights; {rules}>\n{self.findings}"
+
+
+def schema_difference(known: Schema, given: Schema) -> str | None:
+    """What differs in the meaning of model inputs and of the target; ranges and bounds may differ."""
+    if known.names != given.names:
+        return f"its columns are {', '.join(known.names)}, those given {', '.join(given.names)}"
+    pairs: list[tuple[Any, Any, tuple[str, ...]]] = [
+        (own, other, ("kind", "levels", "transform", "center", "scale", "offset"))
+        for own, other in zip(known.columns, given.columns, strict=True)
+    ]
+    if known.target is not None and given.target is not None:
+        pairs.append((known.target, given.target, ("task", "classes", "center", "scale")))
+    for own, other, fields in pairs:
+        for name in fields:
+            before, after = getattr(own, name), getattr(other, name)
+            if before != after:
+                return f"{own.name!r} has the {name} {before!r}, the one given {after!r}"
+    return None
+
+
+def _gaussian_base(base: Prior | None, network: Network) -> DiagonalGaussian:
+    gaussian = as_diagonal(IsotropicGaussian.for_network(network) if base is None else base)
+    if gaussian is None:
+        raise ModelError(
+            f"An amortized prior stays close to a Gaussian base prior, and {type(base).__name__} is none; "
+            "use IsotropicGaussian or DiagonalGaussian."
+        )
+    if gaussian.size != network.size:
+        raise ModelError(
+            f"The base prior is over {gaussian.size} weights, but the network has {network.size}."
+        )
+    return gaussian
+
+
+def _require_learnable(
+    rules: Sequence[Constraint],
+    schema: Schema,
+    likelihood: Likelihood,
+    objective: str,
+    observation: bool,
+    noise: float | None,
+) -> None:
+    if not rules:
+        raise ModelError("There are no rules to learn; without any, use the base prior itself.")
+    if objective not in ("auto", "linearized", "monte-carlo"):
+        raise ModelError(f'objective is "auto", "linearized" or "monte-carlo", not {objective!r}.')
+    assert schema.target is not None
+    if objective == "linearized":
+        if likelihood.outputs > 1:
+            raise ModelError(
+                "The linearised predictive is for regression and for two classes (the paper leaves more "
+                f'open), and {schema.target.name!r} has {likelihood.outputs}; use objective="monte-carlo".'
+            )
+        if any(isinstance(rule.output, Functions) for rule in rules):
+            raise ModelError(
+                "A rule given as Python functions has no closed form under the linearised predictive; use "
+                'objective="monte-carlo".'
+            )
+    speaks_of_noise = any(isinstance(rule.output, Normals) for rule in rules) or observation
+    if speaks_of_noise and schema.target.task == "regression" and noise is None:
+        raise ModelError(
+            "These rules speak of observations, noise included, so the noise must be known: give noise=…, a "
+            f"standard deviation in the units of {schema.target.name!r}."
+        )
+
+
+def _budget(term: RuleTerm, divergence: str) -> float:
+    chosen = named_divergence(divergence)
+    return chosen.budget(term.tolerance) if term.rule.output.is_probabilistic else term.tolerance
+
+
+def _elsewhere(
+    model: Model, base: DiagonalGaussian, inputs: Float[np.ndarray, "n D"], seed: int
+) -> Elsewhere:
+    return Elsewhere(inputs, np.log(raw_outputs(model, base, inputs, seed).std(axis=0) + 1e-12))
+
+
+def _finished(
+    problem: Problem,
+    learnt: Learnt,
+    model: Model,
+    concentration: float | None,
+    seed: int,
+) -> tuple[DiagonalGaussian, tuple[RuleFinding, ...], float]:
+    """The prior after concentration, and what draws of it show of every rule."""
+    terms, observation = rule_terms(model), problem.setting.observation
+
+    def seen(gaussian: DiagonalGaussian, term: RuleTerm) -> Measured:
+        return measured(model, gaussian, term, observation=observation, seed=seed)
+
+    def kept(gaussian: DiagonalGaussian) -> bool:
+        return all(seen(gaussian, term).violation <= term.tolerance for term in terms)
+
+    if concentration is None:
+        concentration = chosen_concentration(learnt.gaussian, kept)
+    gaussian = concentrated(learnt.gaussian, concentration)
+    points = tuple(term.at(fresh_points(term, CLAIMED_POINTS, seed)) for term in terms)
+    claimed = claims(problem, gaussian, points, CLAIMED_SAMPLES, seed)
+    found = []
+    for term, claim, multiplier in zip(terms, claimed, learnt.multipliers, strict=True):
+        shown = seen(gaussian, term)
+        found.append(
+            RuleFinding(
+                term.rule.name or term.rule.text(term.schema),
+                term.tolerance,
+                float(claim),
+                shown.violation,
+                shown.error,
+                float(multiplier),
+            )
+        )
+    return gaussian, tuple(found), concentration
+
+
+def _tell(findings: Findings) -> None:
+    for rule in findings.rules:
+        if rule.disagrees:
+            warnings.warn(
+                f"The {findings.objective} objective claims a violation of {rule.claimed:.3g} of "
+                f"{rule.name!r}, but draws of the learnt prior show {rule.violation:.3g}: trust the draws. "
+                'objective="monte-carlo" learns from what they show.',
+                OCBNNWarning,
+                stacklevel=3,
+            )
+        if not rule.met:
+            warnings.warn(
+                f"The learnt prior does not keep {rule.name!r}: violation {rule.violation:.3g} exceeds the "
+                f"tolerance {rule.tolerance:g}. Learn for more steps, give the network more hidden units, or "
+                "add the rule as a conditional term too (rules=).",
+                OCBNNWarning,
+                stacklevel=3,
+            )
