@@ -3,6 +3,7 @@
 - `tables.py`: what users hand over, as tables with names; equal rows merged.
 - `defaults.py`: choices that a user need not make.
 - `base.py`, `regressor.py`, `classifier.py`: the estimators.
+- `showing.py`: their pictures and their report.
 - `files.py`: saved and loaded.
 """
 

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ocbnn.errors import OCBNNError, OCBNNWarning, RuleError, UnmetRuleError
 from ocbnn.estimators import defaults
+from ocbnn.estimators.showing import Showing
 from ocbnn.estimators.tables import Rows, array_kinds, distinct_rows, read_table
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.run import infer
@@ -41,7 +42,7 @@ Enforcement = Literal["truncate", "draws"]
 RULE_FILES = (".yaml", ".yml")
 
 
-class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A Bayesian neural network under rules, in scikit-learn's contract; numerics are in other rooms."""
 
     task: ClassVar[Task]

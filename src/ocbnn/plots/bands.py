@@ -139,11 +139,13 @@ def _draw_zone(ax: Axes, shown: Slice, zone: RuledZone, *, first: bool) -> None:
     else:
         ax.fill_between(
             x,
-            *shown.extent,
+            0.0,
+            1.0,
             where=where,
             color=REGION,
             alpha=0.16,
             lw=0,
+            transform=ax.get_xaxis_transform(),
             label=_once("a rule applies", int(not first)),
         )
     for index, (low, high) in enumerate(zone.forbidden):
@@ -151,7 +153,7 @@ def _draw_zone(ax: Axes, shown: Slice, zone: RuledZone, *, first: bool) -> None:
             "facecolor": "none",
             "edgecolor": FORBIDDEN,
             "hatch": "////",
-            "alpha": 0.55,
+            "alpha": 0.8,
             "lw": 0.0,
             "label": _once("forbidden there", int(bool(index) or zone is not shown.zones[0])),
         }

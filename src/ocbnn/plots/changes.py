@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ocbnn.plots.style import INK, WITH, WITHOUT, axes_of, shortened, styled, with_unit
+from ocbnn.plots.style import INK, WITH, WITHOUT, axes_of, name_rows, styled, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,10 +58,7 @@ def changes(
                 ls="none",
                 label="with the rules" if first else None,
             )
-        ax.set_yticks(range(len(shifts)), [shortened(shift.label) for shift in shifts])
-        ax.set_ylim(len(shifts) - 0.5, -0.5)
-        ax.tick_params(axis="y", length=0)
-        ax.grid(axis="y", visible=False)
+        name_rows(ax, [shift.label for shift in shifts])
         if probability:
             ax.set_xlim(-0.03, 1.03)
         ax.set_xlabel(f"mean {with_unit(quantity, unit)}")

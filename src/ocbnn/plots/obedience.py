@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ocbnn.plots.style import INK, MUTED, VERDICTS, WITHOUT, axes_of, shortened, styled
+from ocbnn.plots.style import INK, VERDICTS, WITHOUT, axes_of, name_rows, styled
 from ocbnn.posterior.figures import Figure
 from ocbnn.posterior.satisfied import Satisfaction, SatisfactionReport
 
@@ -62,7 +62,7 @@ def draw_rules(lines: Sequence[RuleFigure], *, ax: Axes | None = None) -> Axes:
             ax.plot(value, place, color=colour, marker=marker, ms=7, ls="none", label=_new(ax, line.verdict))
             ax.plot(
                 [max(line.tolerance, SMALLEST)] * 2,
-                [place - 0.32, place + 0.32],
+                [place - 0.2, place + 0.2],
                 color=INK,
                 lw=1.6,
                 label=_new(ax, "accepted at most"),
@@ -93,10 +93,7 @@ def _axis(ax: Axes, names: Sequence[str]) -> None:
         [SMALLEST, 1e-3, 1e-2, 1e-1, 1.0], ["0.01 %\nor less", "0.1 %", "1 %", "10 %", "100 %"], minor=False
     )
     ax.minorticks_off()
-    ax.set_yticks(range(len(names)), [shortened(name) for name in names])
-    ax.set_ylim(len(names) - 0.5, -0.5)
-    ax.grid(axis="y", visible=False)
-    ax.tick_params(axis="y", length=0, color=MUTED)
+    name_rows(ax, names)
     ax.set_xlabel("share of cases broken")
     if names:
         ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, borderaxespad=0.2)

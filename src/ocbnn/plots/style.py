@@ -7,7 +7,7 @@ follow the reader's choice of light or dark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +106,23 @@ def with_unit(name: str, unit: str | None) -> str:
     return f"{name} ({unit})" if unit else name
 
 
-def shortened(text: str, most: int = 28) -> str:
-    """Text that fits a label; what is cut is said to be."""
+def shortened(text: str, most: int = 56) -> str:
+    """Text that fits a line; what is cut is said to be."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def name_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Rows 0, 1, … from the top, each with its name above it: names beside the axes would leave no room."""
+    for place, name in enumerate(names):
+        ax.annotate(
+            shortened(name),
+            (0.0, place),
+            (3, 7),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            va="bottom",
+            fontsize=8.5,
+        )
+    ax.set_yticks([])
+    ax.set_ylim(len(names) - 0.55, -0.8)
+    ax.spines["left"].set_visible(False)

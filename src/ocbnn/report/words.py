@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -56,12 +58,17 @@ def percent_range(estimate: Estimate) -> str:
     )
 
 
-def number(value: float | None, unit: str | None = None) -> str:
-    """A number with three digits that matter, and its unit."""
+def number(value: float | None, unit: str | None = None, beside: float | None = None) -> str:
+    """A number with its unit and three digits that matter; `beside` is one of whose size they matter."""
     if value is None:
         return "unknown"
-    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    text = "0" if text in ("-0", "0") else text.replace("-", "−")
+    size = abs(value if beside is None else beside)
+    if size == 0.0 or not 1e-4 <= size < 1e6:
+        text = f"{value:.3g}"
+    else:
+        text = f"{value:,.{max(2 - math.floor(math.log10(size)), 0)}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+    text = "0" if text == "-0" else text.replace("-", "−")
     return f"{text} {unit}" if unit else text
 
 
@@ -216,12 +223,10 @@ def rule_figures(rule: RuleFacts) -> tuple[tuple[str, str, Estimate | None], ...
 def change_sentence(change: Change, probability: bool) -> str:
     """What the rules change where one of them applies."""
     unit = change.unit
-    before, after = (
-        number(value, None if probability else unit) for value in (change.without, change.with_rules)
-    )
-    text = (
-        f"Where it applies, the mean {change.quantity} goes from {before} without the rules to {after} with."
-    )
+    largest = max(abs(change.without), abs(change.with_rules))
+    before, after = (number(value, None, largest) for value in (change.without, change.with_rules))
+    text = f"Where it applies, the rules move the mean {change.quantity} from {before} to {after}"
+    text += "." if probability or not unit else f" {unit}."
     if change.where is not None:
         text += (
             f" Predictions move most where {_range_words(change.where)}: by {number(change.size_where, unit)}"
@@ -233,7 +238,7 @@ def change_sentence(change: Change, probability: bool) -> str:
 
 
 def _range_words(label: str) -> str:
-    return label.replace("<=", "≤")
+    return re.sub(r"(?<![^\s])-(?=\d)", "−", label.replace("<=", "≤"))
 
 
 def _rows_words(change: Change) -> str:
@@ -318,8 +323,8 @@ def coverage_sentence(bin_: Bin, where: str, task: str) -> str:
     """How often intervals, or sets of classes, hold the truth."""
     what = "intervals" if task == "regression" else "sets of answers"
     return (
-        f"{where}, {what} that should hold the truth in at least {percent(bin_.predicted)} of rows held it in "
-        f"{percent(bin_.observed)} of {bin_.rows:,} "
+        f"{where}, {what} that should hold the truth in at least {percent(bin_.predicted)} of rows held it "
+        f"in {percent(bin_.observed)} of {bin_.rows:,} "
         f"(95 % interval {percent_range(Estimate(bin_.observed, bin_.low, bin_.high))})."
     )
 
