@@ -11,7 +11,7 @@ import pytest
 
 from engines import context_of, drive, linear_gaussian
 from ocbnn.inference.base import Density, InferenceError
-from ocbnn.inference.sgld import Sgld
+from ocbnn.inference.sgld import Sgld, largest_curvatures
 
 
 @pytest.fixture(autouse=True)
@@ -22,14 +22,14 @@ def _double() -> Iterator[None]:
 
 def test_step_sizes_fall_as_a_power_of_the_step() -> None:
     t = jnp.arange(5)
-    sizes = Sgld(step_size=0.3, offset=2.0, decay=0.6).step_size_at(t)
+    sizes = Sgld(step_size=0.3, offset=2.0, decay=0.6).step_size_at(t, 0.3)
     np.testing.assert_allclose(sizes, 0.3 * (2.0 + np.arange(5)) ** -0.6, rtol=1e-12)
 
 
 def test_cycles_start_anew_fall_and_sample_only_in_their_last_part() -> None:
     engine = Sgld(step_size=0.1, cycle=10, exploration=0.6, warmup=10)
     t = jnp.arange(20)
-    sizes = np.asarray(engine.step_size_at(t))
+    sizes = np.asarray(engine.step_size_at(t, 0.1))
     np.testing.assert_array_equal(sizes[:10], sizes[10:])
     assert np.all(np.diff(sizes[:10]) < 0)
     assert sizes[9] > 0
@@ -80,6 +80,17 @@ def test_preconditioning_takes_the_same_steps_whatever_the_scale_of_a_weight() -
     expected = np.sqrt(np.diag(exact.precision))
     # V follows the squared gradients, whose mean under the posterior is A's diagonal.
     np.testing.assert_allclose(steepness / steepness.mean(), expected / expected.mean(), rtol=0.5)
+
+
+def test_the_first_step_is_one_over_the_largest_curvature_unless_given() -> None:
+    exact = linear_gaussian(rule=False)
+    density, context, key = Density(exact.model), context_of(exact.model), jax.random.key(0)
+    largest = np.linalg.eigvalsh(exact.precision).max()
+    start = np.ones((2, 3))
+    np.testing.assert_allclose(
+        largest_curvatures(density, key, jnp.asarray(start), context), [largest, largest], rtol=1e-6
+    )
+    np.testing.assert_allclose(Sgld().init(density, key, start, context).step_size, 1 / largest, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

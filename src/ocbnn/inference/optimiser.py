@@ -83,16 +83,14 @@ def slopes(density: Density, positions: Float[Array, "members size"], context: C
     it goes on, the position is there to ask which part of the density is to blame.
     """
     value_and_gradient = jax.value_and_grad(lambda w: density.log_density(w, context))
+
+    def one(w: Array) -> Slopes:
+        log_density, gradient = value_and_gradient(w)
+        # The sum is not finite if any part of the gradient is, and far cheaper than asking each.
+        finite = jnp.isfinite(log_density) & jnp.isfinite(jnp.sum(gradient))
+        return Slopes(log_density, jnp.where(finite, gradient, 0.0), finite)
+
     inputs = [each.inputs for each in (context.data, *context.points) if each is not None]
     work = sum(len(each) for each in inputs) * positions.shape[1]
     # XLA's CPU products over a batch of matrices are slow, but a loop has its price for every turn.
-    over = jax.lax.map if work > LOOPED_WORK else _vmapped
-    log_density, gradient = over(value_and_gradient, positions)
-    # One sum, as a product: not finite if any part of the gradient is, and far cheaper than asking each.
-    total = gradient @ jnp.ones(gradient.shape[1], gradient.dtype)
-    finite = jnp.isfinite(log_density) & jnp.isfinite(total)
-    return Slopes(log_density, jnp.where(finite[:, None], gradient, 0.0), finite)
-
-
-def _vmapped(function: Callable[[Array], Any], positions: Array) -> Any:
-    return jax.vmap(function)(positions)
+    return jax.lax.map(one, positions) if work > LOOPED_WORK else jax.vmap(one)(positions)
