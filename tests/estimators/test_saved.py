@@ -11,7 +11,7 @@ import pytest
 import ocbnn
 from ocbnn import FileError
 from ocbnn.posterior.files import save as save_posterior
-from ocbnn.posterior.folders import checksum
+from ocbnn.storing.folders import checksum
 from small_estimators import small_classifier, small_regressor
 
 

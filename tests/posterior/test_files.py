@@ -17,9 +17,10 @@ from ocbnn.errors import FileError, OCBNNError
 from ocbnn.likelihoods import Balanced, Bernoulli
 from ocbnn.model import Model
 from ocbnn.networks import FunctionNetwork
-from ocbnn.posterior import Posterior, files, folders, function_draws
+from ocbnn.posterior import Posterior, files, function_draws
 from ocbnn.posterior.files import load, save
 from ocbnn.rules.constraint import Constraint
+from ocbnn.storing import documents, folders, parts
 
 RULES = (
     "if age > 70 and ward = ICU then action = 1",
@@ -387,6 +388,7 @@ def test_pipes_and_links_are_not_followed(saved, tmp_path):
 
 
 def test_the_module_knows_no_pickle():
-    sources = [Path(files.__file__), Path(folders.__file__), Path(files.__file__).with_name("stored.py")]
+    sources = [Path(module.__file__) for module in (files, folders, documents, parts)]
+    sources.append(Path(files.__file__).with_name("stored.py"))
     for source in sources:
         assert "import pickle" not in source.read_text()

@@ -3,8 +3,8 @@
     minimise KL(q_λ ‖ base)   subject to   shortfall_r(λ) ≤ budget_r   for every rule r
 
 The paper's objectives alone (eq. 9, 10) are best met by a point: run to the end, every σ shrinks (errata D8).
-Here σ stays as wide as the rules let it. KL between weights hardly sees how wide functions are (one bias, made
-certain, narrows them everywhere for a few nats), so the loss of the functions' own spread counts, too.
+Here σ stays as wide as the rules let it. KL between weights hardly sees how wide functions are (one bias,
+made certain, narrows them everywhere for a few nats), so the loss of the functions' own spread counts, too.
 
 Constraints are log(shortfall_r / budget_r) ≤ 0: a multiplier is in nats per e-fold of violation, whatever the
 tolerance. Multipliers grow and shrink exponentially (multiplicative dual ascent), so that the size of the

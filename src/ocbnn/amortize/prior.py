@@ -60,6 +60,7 @@ class AmortizedPrior:
 
     Attributes:
         gaussian: mean and standard deviation of every weight.
+        base: the same before any rule was learnt.
         learnt: the rules it has learnt, as the posterior checks and enforces them.
         schema: the table, in whose units it was learnt.
         network: whose weights it is about.
@@ -68,6 +69,7 @@ class AmortizedPrior:
     """
 
     gaussian: DiagonalGaussian
+    base: DiagonalGaussian
     learnt: tuple[RuleTerm, ...]
     schema: Schema
     network: Network
@@ -185,7 +187,7 @@ class AmortizedPrior:
             mean_sd=float(np.mean(gaussian.sd / gaussian_base.sd)),
         )
         _tell(findings)
-        return cls(gaussian, conditional.rules, schema, network, likelihood, findings)
+        return cls(gaussian, gaussian_base, conditional.rules, schema, network, likelihood, findings)
 
     def check(self, network: Network, schema: Schema) -> None:
         """Refuse a network or a table other than those the prior was learnt for.

@@ -26,6 +26,7 @@ from ocbnn.inference.feed import rule_terms
 from ocbnn.inference.result import Result
 from ocbnn.likelihoods import Gaussian
 from ocbnn.model import Data, Model
+from ocbnn.priors.base import learnt_rules
 from ocbnn.priors.conditional import RuleTerm
 from ocbnn.schema import Schema, Target
 
@@ -119,8 +120,8 @@ class Posterior:
 
     @property
     def rules(self) -> tuple[RuleTerm, ...]:
-        """The rules of the model, with their terms and points."""
-        return rule_terms(self.model)
+        """The rules of the model: those it is conditioned on, then those its base prior has learnt."""
+        return (*rule_terms(self.model), *learnt_rules(self.model.prior))
 
     @property
     def has_chains(self) -> bool:

@@ -66,7 +66,7 @@ class LearntPrior(Prior, Protocol):
 
 def base_of(prior: Any) -> Prior:
     """The prior before conditional terms."""
-    return getattr(prior, "base", prior)
+    return prior if isinstance(prior, Prior) else prior.base
 
 
 def learnt_rules(prior: Any) -> tuple[RuleTerm, ...]:
