@@ -82,12 +82,14 @@ def draw_slice(
             _draw_curve(ax, shown, curve, _look(index, len(shown.curves)))
         for index, curve in enumerate(() if other is None else other.curves):
             assert other is not None
-            _draw_other(ax, other, curve, other_label if index == 0 else None)
+            several = len(other.curves) > 1
+            colour = _look(index, len(other.curves))[0] if several else WITHOUT
+            _draw_other(ax, other, curve, colour, other_label if index == 0 else None)
         if not shown.discrete:
             for number, end in enumerate(shown.observed):
                 if shown.positions[0] < end < shown.positions[-1]:
                     ax.axvline(
-                        end, color=MUTED, lw=0.8, ls=(0, (1, 2)), label=_once("observed range", number)
+                        end, color=MUTED, lw=0.8, ls=(0, (1, 2)), label=_once("ends of the data", number)
                     )
         _label(ax, shown)
     return ax
@@ -104,8 +106,10 @@ def _draw_curve(ax: Axes, shown: Slice, curve: Curve, look: tuple[str, Any, str]
     colour, dashes, marker = look
     x = np.array(shown.positions)
     if not shown.discrete:
-        for low, high in curve.bands:
-            ax.fill_between(x, low, high, color=colour, alpha=0.22, lw=0)
+        # Bands of several classes lie on top of one another: the widest alone, and pale.
+        several = len(shown.curves) > 1
+        for low, high in curve.bands[-1:] if several else curve.bands:
+            ax.fill_between(x, low, high, color=colour, alpha=0.1 if several else 0.22, lw=0)
         ax.plot(x, curve.mean, color=colour, ls=dashes, label=curve.label)
         return
     for width, (low, high) in zip(_widths(len(curve.bands)), curve.bands, strict=True):
@@ -117,9 +121,11 @@ def _widths(count: int) -> list[float]:
     return [max(5.0 - 3.0 * index, 1.5) for index in range(count)]
 
 
-def _draw_other(ax: Axes, other: Slice, curve: Curve, label: str | None) -> None:
-    marker = {"ls": "none", "marker": "D", "mfc": "none"} if other.discrete else {"ls": (0, (4, 2))}
-    ax.plot(other.positions, curve.mean, color=WITHOUT, label=label, **marker)
+def _draw_other(ax: Axes, other: Slice, curve: Curve, colour: str, label: str | None) -> None:
+    look: dict[str, Any] = {"ls": (0, (4, 2)), "lw": 1.6 if len(other.curves) == 1 else 0.9}
+    if other.discrete:
+        look = {"ls": "none", "marker": "D", "mfc": "none"}
+    ax.plot(other.positions, curve.mean, color=colour, label=label, **look)
 
 
 def _draw_zone(ax: Axes, shown: Slice, zone: RuledZone, *, first: bool) -> None:

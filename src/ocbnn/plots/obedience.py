@@ -62,7 +62,7 @@ def draw_rules(lines: Sequence[RuleFigure], *, ax: Axes | None = None) -> Axes:
             ax.plot(value, place, color=colour, marker=marker, ms=7, ls="none", label=_new(ax, line.verdict))
             ax.plot(
                 [max(line.tolerance, SMALLEST)] * 2,
-                [place - 0.2, place + 0.2],
+                [place - 0.14, place + 0.2],
                 color=INK,
                 lw=1.6,
                 label=_new(ax, "accepted at most"),

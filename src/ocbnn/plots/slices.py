@@ -209,6 +209,7 @@ def value_text(value: Any, unit: str | None = None) -> str:
     """A raw value as people write it, with its unit."""
     number = isinstance(value, float | np.floating)
     text = f"{value:.4g}" if number and abs(value) < 1e5 else str(value)
+    text = text.replace("-", "−") if number else text
     return f"{text} {unit}" if unit else text
 
 

@@ -100,7 +100,7 @@ def _band(facts: BandFacts, index: int) -> Picture:
     rows = 0.2 * (len(shown.curves) // 2 + 1)
     return Picture(
         drawn(lambda ax: draw_slice(shown, facts.without, ax=ax), f"band-{index}", 2.9 + rows),
-        f"{shown.quantity} for {typical}, as {shown.column} changes. {seen}{held}",
+        f"How {shown.quantity} goes with {shown.column}, for {typical}. {seen}{held}",
         f"Line with bands: {shown.quantity} against {shown.column}. {seen}",
     )
 

@@ -13,6 +13,8 @@ from ocbnn.report.evidence import Change, Estimate, Evidence, RuleFacts, RunFact
 
 Tone = Literal["met", "unclear", "unmet", "plain"]
 TONES: dict[str, Tone] = {"met": "met", "unmet": "unmet", "not shown at this tolerance": "unclear"}
+NARROW = "\u202f"
+"""The space between a number and %, at which no line breaks."""
 BADGES = {"met": "met", "unmet": "UNMET", "not shown at this tolerance": "not shown"}
 
 
@@ -33,17 +35,15 @@ def percent(share: float | None) -> str:
     if share is None:
         return "unknown"
     value = 100.0 * share
-    if value == 0.0 or value == 100.0:
-        return f"{value:.0f} %"
-    if value < 0.01:
-        return "below 0.01 %"
-    if value > 99.9:
-        return "above 99.9 %"
-    if 10.0 <= value <= 90.0:
-        return f"{value:.0f} %"
+    if 0.0 < value < 0.01:
+        return f"below 0.01{NARROW}%"
+    if 99.9 < value < 100.0:
+        return f"above 99.9{NARROW}%"
     if value < 1.0:
-        return f"{value:.2g} %"
-    return f"{value:.1f} %"
+        text = f"{value:.2g}"
+    else:
+        text = f"{value:.0f}" if 10.0 <= value <= 90.0 else f"{value:.1f}".removesuffix(".0")
+    return f"{text}{NARROW}%"
 
 
 def percent_range(estimate: Estimate) -> str:
@@ -51,11 +51,7 @@ def percent_range(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return "interval unknown"
     low, high = percent(estimate.low), percent(estimate.high)
-    return (
-        f"{low.removesuffix(' %')} to {high}"
-        if not low.startswith(("below", "above"))
-        else f"{low} to {high}"
-    )
+    return f"{low} to {high}" if low.startswith(("below", "above")) else f"{low[:-2]} to {high}"
 
 
 def number(value: float | None, unit: str | None = None, beside: float | None = None) -> str:
@@ -69,7 +65,7 @@ def number(value: float | None, unit: str | None = None, beside: float | None = 
         text = f"{value:,.{max(2 - math.floor(math.log10(size)), 0)}f}"
         text = text.rstrip("0").rstrip(".") if "." in text else text
     text = "0" if text == "-0" else text.replace("-", "−")
-    return f"{text} {unit}" if unit else text
+    return f"{text}\u00a0{unit}" if unit else text
 
 
 def count(number_of: int, one: str, several: str | None = None) -> str:
