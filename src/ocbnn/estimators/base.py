@@ -72,13 +72,13 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     # The fit ------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, frame: pd.DataFrame, target: pd.Series, sample_weight: Any) -> Self:
+    def _fit(self, X: Any, frame: pd.DataFrame, target: pd.Series, sample_weight: Any, **run: Any) -> Self:
         rows = distinct_rows(frame, target, sample_weight, self._schema(X, frame, target))
         self.schema_ = rows.schema
         self.rules_ = self._read_rules(rows.schema, named=hasattr(self, "feature_names_in_"))
         warn_of_scaled_inputs(self.rules_, rows)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        result = self._infer(self._model(rows, self.rules_, seed), seed)
+        result = self._infer(self._model(rows, self.rules_, seed), seed, **run)
         self.posterior_ = Posterior.from_result(result)
         self.outcomes_ = result.rules
         self.enforcement_ = None
@@ -117,7 +117,8 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             **options,
         )
 
-    def _infer(self, model: Model, seed: int) -> Result:
+    def _infer(self, model: Model, seed: int, **run: Any) -> Result:
+        """Draws of the model; `run` are options of `infer` that are about this run alone."""
         engine = defaults.suited_engine(self.engine, model)
         rows = 0 if model.data is None else len(model.data.inputs)
         return infer(
@@ -129,6 +130,7 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             batch=defaults.batch_rows(self.batch, engine, rows),
             cores=self.cores,
             prepare_with=self.preparation,
+            **run,
         )
 
     def _read_rules(self, schema: Schema, *, named: bool) -> tuple[Constraint, ...]:

@@ -94,12 +94,25 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
         self.strict = strict
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from rows and rules; a row of weight 2 is as two equal rows."""
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        progress: Any = False,
+        folder: Any = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn from rows and rules; a row of weight 2 is as two equal rows.
+
+        `progress`, `folder` and `resume` are those of `ocbnn.infer`: a bar, a folder in which draws are kept
+        as they come, and going on with the run in it.
+        """
         frame = read_table(self, X, reset=True)
         target, dtype = read_labels(self, y, len(frame))
         self._label_dtype = dtype
-        return self._fit(X, frame, target, sample_weight)
+        return self._fit(X, frame, target, sample_weight, progress=progress, folder=folder, resume=resume)
 
     def _model(self, rows: Rows, rules: Sequence[Constraint], seed: int) -> Model:
         target = rows.schema.target

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -37,8 +38,13 @@ class StoredEstimator(BaseModel):
     enforcement: Literal["truncate", "draws"] | None
 
 
-def save(path: str | os.PathLike[str], estimator: OCBNNEstimator) -> None:
-    """Write a fitted estimator; parameters that are Python objects are written as what they mean."""
+def save(
+    path: str | os.PathLike[str], estimator: OCBNNEstimator, *, beside: Mapping[str, bytes] | None = None
+) -> None:
+    """Write a fitted estimator; parameters that are Python objects are written as what they mean.
+
+    `beside` are further files by name, as in `posterior.files.save`.
+    """
     names = getattr(estimator, "feature_names_in_", None)
     dtype = getattr(estimator, "_label_dtype", None)
     stored = StoredEstimator(
@@ -49,7 +55,7 @@ def save(path: str | os.PathLike[str], estimator: OCBNNEstimator) -> None:
         label_dtype=None if dtype is None else str(np.dtype(dtype).str),
         enforcement=estimator.enforcement_,
     )
-    files.save(path, estimator.posterior_, estimator=stored.model_dump(mode="json"))
+    files.save(path, estimator.posterior_, estimator=stored.model_dump(mode="json"), beside=beside)
 
 
 def save_posterior(path: str | os.PathLike[str], posterior: Posterior) -> None:

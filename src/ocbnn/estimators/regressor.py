@@ -84,10 +84,31 @@ class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
         self.strict = strict
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from rows and rules; a row of weight 2 is as two equal rows."""
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        progress: Any = False,
+        folder: Any = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn from rows and rules; a row of weight 2 is as two equal rows.
+
+        `progress`, `folder` and `resume` are those of `ocbnn.infer`: a bar, a folder in which draws are kept
+        as they come, and going on with the run in it.
+        """
         frame = read_table(self, X, reset=True)
-        return self._fit(X, frame, read_numbers(self, y, len(frame)), sample_weight)
+        return self._fit(
+            X,
+            frame,
+            read_numbers(self, y, len(frame)),
+            sample_weight,
+            progress=progress,
+            folder=folder,
+            resume=resume,
+        )
 
     def _model(self, rows: Rows, rules: Sequence[Constraint], seed: int) -> Model:
         if self.noise is not None and not (np.isfinite(self.noise) and self.noise > 0):

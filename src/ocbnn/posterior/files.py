@@ -5,6 +5,9 @@
     draws.safetensors    draws, and the points at which rules were scored
     diagnostics.json     how the run went
 
+`ocbnn fit` keeps two things beside them: `without_rules/`, a posterior of the same rows without any rule, and
+`evidence.json`, what a report says.
+
 `save` writes it whole or not at all; `load` believes nothing: sizes are held against each other before
 anything is allocated, every file against its checksum, every field against its type. Rows of the training
 table are not saved, apart from what the rules' points took from them.
@@ -53,6 +56,9 @@ from ocbnn.storing.parts import Arrays, stored_likelihood, stored_network, store
 
 VERSION = 1
 MODEL, RULES, DRAWS, DIAGNOSTICS = "model.json", "rules.yaml", "draws.safetensors", "diagnostics.json"
+WITHOUT_RULES, EVIDENCE = "without_rules", "evidence.json"
+NAMES = (MODEL, RULES, DRAWS, DIAGNOSTICS, WITHOUT_RULES, EVIDENCE)
+"""All that the folder of a saved model may hold."""
 LARGEST_DRAWS = 8 * 2**30
 NO_RULES = b"[]\n"
 
@@ -66,7 +72,11 @@ class Loaded(NamedTuple):
 
 
 def save(
-    path: str | os.PathLike[str], posterior: Posterior, *, estimator: Mapping[str, Any] | None = None
+    path: str | os.PathLike[str],
+    posterior: Posterior,
+    *,
+    estimator: Mapping[str, Any] | None = None,
+    beside: Mapping[str, bytes] | None = None,
 ) -> None:
     """Write a posterior as the folder `path`, in place of an earlier one; a crash leaves that one whole.
 
@@ -74,9 +84,19 @@ def save(
         path: a folder of its own.
         posterior: with an MLP, the library's terms, and rules that can be said in words.
         estimator: plain JSON values to keep with it: how `load` gets the estimator back.
+        beside: further files by name, such as those of `without_rules/`.
 
     Raises:
         FileError: a part that cannot be written down (Python functions), or a path that cannot be written.
+    """
+    write_folder(path, {**packed(posterior, estimator=estimator), **(beside or {})}, replaces=NAMES)
+
+
+def packed(posterior: Posterior, *, estimator: Mapping[str, Any] | None = None) -> dict[str, bytes]:
+    """The files of a saved posterior by name.
+
+    Raises:
+        FileError: a part that cannot be written down.
     """
     arrays = arrays_of(posterior)
     diagnostics = {
@@ -93,7 +113,7 @@ def save(
     for name, most in ((MODEL, LARGEST_TEXT), (DIAGNOSTICS, LARGEST_TEXT), (RULES, LARGEST_RULES)):
         if len(files[name]) > most:
             raise FileError(f"{name} would have {len(files[name]):,} bytes, more than {most:,}.")
-    write_folder(path, files)
+    return files
 
 
 def load(path: str | os.PathLike[str], *, largest: int = LARGEST_DRAWS) -> Loaded:

@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from ocbnn.errors import FileError
@@ -23,8 +23,15 @@ def checksum(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def write_folder(path: str | os.PathLike[str], files: Mapping[str, bytes]) -> Path:
+def write_folder(
+    path: str | os.PathLike[str], files: Mapping[str, bytes], *, replaces: Collection[str] = ()
+) -> Path:
     """Write the files as the folder `path`, in place of an earlier folder of the same files.
+
+    Args:
+        path: the folder.
+        files: contents by name; `a/b` lies in a folder `a` within.
+        replaces: further names that an earlier folder may hold, and that go with it.
 
     Raises:
         FileError: something else is at `path`, or the disk refuses; what was there is then still whole.
@@ -33,13 +40,15 @@ def write_folder(path: str | os.PathLike[str], files: Mapping[str, bytes]) -> Pa
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _settle(target)
-        _refuse_foreign(target, files)
+        require_own_folder(target, (*files, *replaces))
         fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
         try:
             os.chmod(fresh, 0o777 & ~_umask())
             for name, content in files.items():
+                (fresh / name).parent.mkdir(parents=True, exist_ok=True)
                 _write(fresh / name, content)
-            _synchronise(fresh)
+            for folder in {(fresh / name).parent for name in files}:
+                _synchronise(folder)
             _replace(target, fresh)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
@@ -49,6 +58,26 @@ def write_folder(path: str | os.PathLike[str], files: Mapping[str, bytes]) -> Pa
         raise FileError(f"{target} cannot be written: {error.strerror or error}.") from error
     shutil.rmtree(_aside(target), ignore_errors=True)
     return target
+
+
+def require_own_folder(path: str | os.PathLike[str], names: Collection[str]) -> None:
+    """Refuse a path at which there is something other than a folder of nothing but these names.
+
+    Raises:
+        FileError: with what is in the way.
+    """
+    target = _resolved(path)
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise FileError(f"{target} is a file; a saved model is a folder. Give another path.")
+    known = {Path(name).parts[0] for name in names}
+    foreign = sorted(each.name for each in target.iterdir() if each.name not in known)
+    if foreign:
+        raise FileError(
+            f"{target} holds {foreign[0]!r}, which is not of a saved model; it would be lost. "
+            "Give a folder of its own."
+        )
 
 
 def existing_folder(path: str | os.PathLike[str]) -> Path:
@@ -119,19 +148,6 @@ def _settle(target: Path) -> None:
         shutil.rmtree(aside)
     else:
         os.rename(aside, target)
-
-
-def _refuse_foreign(target: Path, files: Mapping[str, bytes]) -> None:
-    if not target.exists():
-        return
-    if not target.is_dir():
-        raise FileError(f"{target} is a file; a saved model is a folder. Give another path.")
-    foreign = sorted(each.name for each in target.iterdir() if each.name not in files)
-    if foreign:
-        raise FileError(
-            f"{target} holds {foreign[0]!r}, which is not of a saved model; it would be lost. "
-            "Give a folder of its own."
-        )
 
 
 def _write(file: Path, content: bytes) -> None:
