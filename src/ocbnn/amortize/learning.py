@@ -4,7 +4,8 @@
 
 The paper's objectives alone (eq. 9, 10) are best met by a point: run to the end, every σ shrinks (errata D8).
 Here σ stays as wide as the rules let it. KL between weights hardly sees how wide functions are (one bias,
-made certain, narrows them everywhere for a few nats), so the loss of the functions' own spread counts, too.
+made certain, narrows them everywhere for a few nats), so functions themselves count, too: the KL between the
+learnt and the base prior's Φ(x), averaged over inputs far and wide, times `function_weight`.
 
 Constraints are log(shortfall_r / budget_r) ≤ 0: a multiplier is in nats per e-fold of violation, whatever the
 tolerance. Multipliers grow and shrink exponentially (multiplicative dual ascent), so that the size of the
@@ -53,7 +54,7 @@ class Learning:
         optimizer: a name in `inference.optimiser.OPTIMIZERS`.
         decay: of the learning rate.
         constrained: False follows the paper: the objective alone, from μ = 0, stopped after `steps`.
-        spread_weight: how many nats the functions' spread is worth, beside that of the weights: see `step`.
+        function_weight: how much the KL between functions at an average input counts, beside that of weights.
         aim: share of each tolerance that learning aims for; the rest is for what Monte Carlo cannot tell.
         dual_rate: how fast multipliers move, per step and e-fold of violation.
         damping: how much a multiplier leans on the violation of the step itself.
@@ -68,7 +69,7 @@ class Learning:
     optimizer: str = "adam"
     decay: str = "cosine"
     constrained: bool = True
-    spread_weight: float = 10.0
+    function_weight: float = 10.0
     aim: float = 0.8
     dual_rate: float = 0.01
     damping: float = 1.0
@@ -129,10 +130,11 @@ class Learnt(NamedTuple):
 
 
 class Elsewhere(NamedTuple):
-    """Inputs far and wide, most of which no rule speaks of, and the base prior's spread of Φ there."""
+    """Inputs far and wide, and mean and standard deviation of Φ there under the base prior."""
 
     inputs: Float[np.ndarray, "n D"]
-    log_sd: Float[np.ndarray, "n k"]
+    mean: Float[np.ndarray, "n k"]
+    sd: Float[np.ndarray, "n k"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,19 +185,15 @@ class Problem:
             found.append(jnp.mean(shortfall(output, each.located, there, own_key, self.setting)))
         return jnp.stack(found)
 
-    def lost_spread(self, mean: Array, sd: Array, key: Array, points: int, samples: int) -> Float[Array, ""]:
-        """E_x log(sd of Φ under the base prior / sd of Φ under q), over inputs far and wide."""
+    def function_kl(self, mean: Array, sd: Array, key: Array, points: int, samples: int) -> Float[Array, ""]:
+        """KL between Φ(x) under q and under the base prior, both taken as Gaussian, at an average input."""
         chosen = jax.random.randint(key, (points,), 0, len(self.elsewhere.inputs))
-        inputs = jnp.asarray(self.elsewhere.inputs, mean.dtype)[chosen]
-        before = jnp.asarray(self.elsewhere.log_sd, mean.dtype)[chosen]
-        now = log_spread(sampled(self.network, mean, sd, inputs, jax.random.fold_in(key, 1), samples))
-        return jnp.mean(before - now)
-
-
-def log_spread(predictive: Predictive) -> Float[Array, "T k"]:
-    """Log of the standard deviation of a mixture of Gaussians."""
-    variance = jnp.mean(predictive.variance, axis=0) + jnp.var(predictive.mean, axis=0)
-    return 0.5 * jnp.log(variance + SMALLEST_VARIANCE)
+        inputs, base_mean, base_sd = (jnp.asarray(each, mean.dtype)[chosen] for each in self.elsewhere)
+        now = sampled(self.network, mean, sd, inputs, jax.random.fold_in(key, 1), samples)
+        variance = jnp.mean(now.variance, axis=0) + jnp.var(now.mean, axis=0)
+        ratio = (variance + SMALLEST_VARIANCE) / base_sd**2
+        shift = (jnp.mean(now.mean, axis=0) - base_mean) / base_sd
+        return 0.5 * jnp.mean(jnp.sum(ratio + shift * shift - 1.0 - jnp.log(ratio), axis=-1))
 
 
 def claims(
@@ -312,8 +310,10 @@ def step(
         distance = kl_divergence(mean, sd, problem.base)
         if not learning.constrained:
             return jnp.sum(seen), (seen, distance)
-        lost = problem.lost_spread(mean, sd, jax.random.fold_in(key, 2), learning.points, learning.samples)
-        distance = distance + learning.spread_weight * lost
+        of_functions = problem.function_kl(
+            mean, sd, jax.random.fold_in(key, 2), learning.points, learning.samples
+        )
+        distance = distance + learning.function_weight * of_functions
         excess = jnp.log(seen + 1e-12) - jnp.log(budgets)
         lean = jnp.exp(learning.damping * jnp.clip(excess, -1.0, 1.0))
         pressure = jax.lax.stop_gradient(progress.multipliers * lean)

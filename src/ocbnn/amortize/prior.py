@@ -297,7 +297,8 @@ def _budget(term: RuleTerm, divergence: str) -> float:
 def _elsewhere(
     model: Model, base: DiagonalGaussian, inputs: Float[np.ndarray, "n D"], seed: int
 ) -> Elsewhere:
-    return Elsewhere(inputs, np.log(raw_outputs(model, base, inputs, seed).std(axis=0) + 1e-12))
+    values = raw_outputs(model, base, inputs, seed)
+    return Elsewhere(inputs, values.mean(axis=0), np.maximum(values.std(axis=0), 1e-6))
 
 
 def _finished(

@@ -22,9 +22,9 @@ from jaxtyping import Array, Float
 from ocbnn.inference.base import Context, Density, InferenceError, Info
 from ocbnn.inference.optimiser import Ascent
 from ocbnn.likelihoods import HALF_LOG_2PI
-from ocbnn.priors.base import Prior
+from ocbnn.priors.base import base_of
 from ocbnn.priors.conditional import ConditionalPrior
-from ocbnn.priors.isotropic import IsotropicGaussian
+from ocbnn.priors.diagonal import as_diagonal
 
 
 class Variational(NamedTuple):
@@ -157,27 +157,22 @@ def besides_base(density: Density, w: Float[Array, " size"], context: Context) -
         total = total + jnp.sum(model.prior.rule_log_densities(weights, context.points))
     if model.likelihood.size:
         total = total + model.likelihood.log_prior(parameters)
-    base = base_prior(density)
-    return total if isinstance(base, IsotropicGaussian) else total + base.log_density(weights)
+    base = base_of(model.prior)
+    return total if as_diagonal(base) is not None else total + base.log_density(weights)
 
 
 def expected_base(
     density: Density, mean: Float[Array, " size"], scale: Float[Array, " size"]
 ) -> Float[Array, ""]:
     """E_q[log p_f] of a Gaussian base prior on the network's weights in closed form; 0 for any other."""
-    base = base_prior(density)
-    if not isinstance(base, IsotropicGaussian):
+    base = base_of(density.model.prior)
+    gaussian = as_diagonal(base)
+    if gaussian is None:
         return jnp.zeros((), mean.dtype)
     mean, scale = density.model.split(mean)[0], density.model.split(scale)[0]
-    return base.log_density(mean) - 0.5 * jnp.sum((scale / jnp.asarray(base.scale, scale.dtype)) ** 2)
+    return base.log_density(mean) - 0.5 * jnp.sum((scale / jnp.asarray(gaussian.sd, scale.dtype)) ** 2)
 
 
 def entropy(scale: Float[Array, " size"]) -> Float[Array, ""]:
     """H(q) of a diagonal Gaussian with these standard deviations."""
     return jnp.sum(jnp.log(scale)) + scale.size * (0.5 + HALF_LOG_2PI)
-
-
-def base_prior(density: Density) -> Prior:
-    """The prior before rules."""
-    prior = density.model.prior
-    return prior.base if isinstance(prior, ConditionalPrior) else prior

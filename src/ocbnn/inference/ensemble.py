@@ -23,8 +23,8 @@ from jaxtyping import Array, Float
 from ocbnn.inference.base import Context, Density, InferenceError, Info
 from ocbnn.inference.optimiser import Ascent, slopes
 from ocbnn.likelihoods import Gaussian
-from ocbnn.priors.conditional import ConditionalPrior
-from ocbnn.priors.isotropic import IsotropicGaussian
+from ocbnn.priors.base import base_of
+from ocbnn.priors.diagonal import as_diagonal
 
 
 class EnsembleState(NamedTuple):
@@ -101,15 +101,16 @@ def drawn_tilt(
 ) -> Float[Array, " size"]:
     """A draw of ξ ~ N(0, F), F at w; the likelihood's own parameters (learnt noise) are not tilted."""
     model = density.model
-    base = model.prior.base if isinstance(model.prior, ConditionalPrior) else model.prior
-    if not isinstance(base, IsotropicGaussian):
+    base = base_of(model.prior)
+    gaussian = as_diagonal(base)
+    if gaussian is None:
         raise InferenceError(
             "An anchored ensemble draws its anchors from a Gaussian base prior, not from "
             f"{type(base).__name__}; use anchored=False, or the base prior IsotropicGaussian."
         )
     anchor_key, score_key = jax.random.split(key)
     weights, parameters = model.split(w)
-    tilt = jax.random.normal(anchor_key, weights.shape, w.dtype) / jnp.asarray(base.scale, w.dtype)
+    tilt = jax.random.normal(anchor_key, weights.shape, w.dtype) / jnp.asarray(gaussian.sd, w.dtype)
     if context.data is not None:
         inputs, _, row_weights = context.data
         outputs = model.network.apply(weights, inputs)

@@ -17,14 +17,20 @@ import numpy as np
 from ocbnn import regions
 from ocbnn.inference.base import Context
 from ocbnn.model import Data, Model
+from ocbnn.priors.base import learnt_rules
 from ocbnn.priors.conditional import ConditionalPrior, RulePoints, RuleTerm, rule_seed
 
 ALL_ROWS, BATCH = 2048, 1024
 
 
 def rule_terms(model: Model) -> tuple[RuleTerm, ...]:
-    """The rules of a model, empty without any."""
+    """The rules a model is conditioned on, empty without any."""
     return model.prior.rules if isinstance(model.prior, ConditionalPrior) else ()
+
+
+def all_rules(model: Model) -> tuple[RuleTerm, ...]:
+    """The rules a model is conditioned on, then those that its base prior has learnt."""
+    return (*rule_terms(model), *learnt_rules(model.prior))
 
 
 def with_rules(model: Model, rules: Sequence[RuleTerm]) -> Model:

@@ -144,6 +144,17 @@ def unmet_reason(
     )
 
 
+def learnt_unmet_reason(model: Model, rule: RuleTerm, measured: Measured) -> str:
+    """Why a rule that the base prior has learnt is not met under these data, and what can be done."""
+    said = f"violation {measured.violation:.3g} exceeds the tolerance {rule.tolerance:g}"
+    inside, against = contradicting_rows(model, rule)
+    conflict = f"it conflicts with {against:,} of the {inside:,} rows in its region; " if against else ""
+    return (
+        f"{said}; {conflict}the data move the learnt prior away from it: learn the prior with a larger "
+        "concentration, add the rule as a conditional term too (rules=), or enforce it"
+    )
+
+
 def contradicting_rows(model: Model, rule: RuleTerm) -> tuple[int, int]:
     """How many rows lie in the region, and how many of those break the rule."""
     if model.data is None:

@@ -9,8 +9,8 @@ from jaxtyping import Float
 
 from ocbnn import regions
 from ocbnn.inference.base import InferenceError
+from ocbnn.inference.feed import all_rules
 from ocbnn.model import Model
-from ocbnn.priors.conditional import ConditionalPrior
 from ocbnn.schema import Schema
 
 SHOWN_COLUMNS = 4
@@ -23,7 +23,7 @@ def probe_inputs(model: Model, count: int = 128, seed: int = 0) -> Float[np.ndar
     Where there are fewer rows than that, points of the observed ranges join them.
     """
     generator = np.random.default_rng((seed, count))
-    rules = model.prior.rules if isinstance(model.prior, ConditionalPrior) else ()
+    rules = all_rules(model)
     parts = []
     for index, rule in enumerate(rules):
         share = (count // 2) // len(rules) + (index < (count // 2) % len(rules))

@@ -17,13 +17,14 @@ class RuleOutcome:
 
     Attributes:
         name: the rule's name, or its text.
-        strength: of its term.
+        strength: of its term; NaN for a rule that the base prior has learnt.
         found_strength: whether pilots found it, or it was given.
         tolerance: what was asked for.
         violation: `epsilon_mean` of the kept draws on fresh points (for targets: total variation).
         error: its standard error.
         met: whether that is within the tolerance.
         reason: why it is not met, in a sentence; empty where it is.
+        learnt: whether the base prior has learnt it, rather than being conditioned on it.
     """
 
     name: str
@@ -34,6 +35,7 @@ class RuleOutcome:
     error: float
     met: bool
     reason: str = ""
+    learnt: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,8 @@ from safetensors.numpy import save
 from ocbnn.inference.base import Engine, InferenceError
 from ocbnn.inference.feed import rule_terms
 from ocbnn.model import Model
-from ocbnn.priors.conditional import ConditionalPrior
+from ocbnn.priors.base import base_of
+from ocbnn.priors.diagonal import as_diagonal
 
 Arrays = dict[str, np.ndarray]
 
@@ -139,7 +140,9 @@ def restore_state(like: list[Any], arrays: Arrays) -> list[Any]:
 def description(model: Model, engine: Engine, settings: Any, told: Mapping[str, Any]) -> dict[str, Any]:
     """All that draws depend on, to be compared when a run is resumed."""
     rules = rule_terms(model)
-    base = model.prior.base if isinstance(model.prior, ConditionalPrior) else model.prior
+    base = base_of(model.prior)
+    gaussian = as_diagonal(base)
+    parts = getattr(base, "__dict__", base) if gaussian is None else [gaussian.mean, gaussian.sd]
     return {
         "format": 1,
         "engine": engine.name,
@@ -151,7 +154,7 @@ def description(model: Model, engine: Engine, settings: Any, told: Mapping[str, 
         "tolerances": [rule.tolerance for rule in rules],
         "network": _words(model.network),
         "likelihood": _words(model.likelihood),
-        "prior": fingerprint([_words(type(base)), getattr(base, "__dict__", base)]),
+        "prior": fingerprint([_words(type(base)), parts]),
         "data": fingerprint(model.data, [rule.points for rule in rules]),
     }
 

@@ -9,6 +9,7 @@ again, on the kept draws.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,13 +21,16 @@ from ocbnn.inference.base import Context, Engine, Precision
 from ocbnn.inference.diagnostics import worst_ess
 from ocbnn.inference.feed import rule_terms
 from ocbnn.inference.loop import Loop
-from ocbnn.inference.measure import Measured, measure, unmet_reason
+from ocbnn.inference.measure import Measured, learnt_unmet_reason, measure, unmet_reason
 from ocbnn.inference.outputs import model_outputs
 from ocbnn.inference.prepared import Prepared, Strengths
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.result import RuleOutcome
 from ocbnn.inference.tuning import SETTLING, settling
 from ocbnn.inference.warmstart import WarmStart, starting_positions
+from ocbnn.model import Model
+from ocbnn.priors.base import learnt_rules
+from ocbnn.priors.conditional import RuleTerm
 
 MOST_PROBED = 16
 PILOT_DRAWS = 400
@@ -207,7 +211,29 @@ def judge(
                 reason=reason,
             )
         )
-    return tuple(outcomes)
+    model = prepared.model
+    learnt = (_learnt_outcome(model, rule, draws, seed) for rule in learnt_rules(model.prior))
+    return (*outcomes, *learnt)
+
+
+def _learnt_outcome(
+    model: Model, rule: RuleTerm, draws: Float[np.ndarray, "chains draws size"], seed: int
+) -> RuleOutcome:
+    """How a rule that the base prior has learnt fares; it has no strength to be raised."""
+    measured = measure(model, rule, draws, seed + 10**6)
+    met = measured.violation <= rule.tolerance
+    reason = "" if met else learnt_unmet_reason(model, rule, measured)
+    return RuleOutcome(
+        name=rule.rule.name or rule.rule.text(rule.schema),
+        strength=math.nan,
+        found_strength=False,
+        tolerance=rule.tolerance,
+        violation=measured.violation,
+        error=measured.error,
+        met=met,
+        reason=reason,
+        learnt=True,
+    )
 
 
 def _fitted_alone(prepared: Prepared, index: int, seed: int) -> Measured | None:

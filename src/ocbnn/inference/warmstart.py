@@ -26,7 +26,8 @@ from ocbnn.inference.base import Context, Density, Engine
 from ocbnn.inference.feed import rule_terms, with_rules
 from ocbnn.inference.outputs import model_outputs
 from ocbnn.model import Model
-from ocbnn.priors.conditional import ConditionalPrior, RuleTerm
+from ocbnn.priors.base import LearntPrior, base_of
+from ocbnn.priors.conditional import RuleTerm
 from ocbnn.priors.measures import rule_scale
 from ocbnn.priors.terms import Distance, NegativeExponential
 
@@ -111,13 +112,17 @@ class WarmStart:
 def starting_positions(
     model: Model, members: int, seed: int, engine: Engine | None = None
 ) -> Float[np.ndarray, "members size"]:
-    """Draws of the base prior for chains; optimisers start smaller, where no layer is saturated."""
+    """Draws of the base prior for chains, and of one that has learnt rules for all.
+
+    Optimisers start smaller otherwise, where no layer is saturated.
+    """
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 10**7), members)
-    prior = model.prior.base if isinstance(model.prior, ConditionalPrior) else model.prior
+    prior = base_of(model.prior)
+    smaller = (engine is None or engine.stochastic) and not isinstance(prior, LearntPrior)
 
     def one(key: Array) -> Array:
         start = model.initial(key)
-        if engine is None or engine.stochastic:
+        if smaller:
             return start
         weights = prior.sample(jax.random.fold_in(key, 1))
         return jnp.concatenate([weights, start[model.network.size :]])

@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float
 from ocbnn._version import __version__
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.engines import ENGINES
-from ocbnn.inference.feed import rule_terms
+from ocbnn.inference.feed import all_rules, rule_terms
 from ocbnn.inference.result import Result
 from ocbnn.likelihoods import Gaussian
 from ocbnn.model import Data, Model
@@ -121,7 +121,7 @@ class Posterior:
     @property
     def rules(self) -> tuple[RuleTerm, ...]:
         """The rules of the model: those it is conditioned on, then those its base prior has learnt."""
-        return (*rule_terms(self.model), *learnt_rules(self.model.prior))
+        return all_rules(self.model)
 
     @property
     def has_chains(self) -> bool:
@@ -198,6 +198,7 @@ def rule_provenance(rule: RuleTerm) -> dict[str, Any]:
         "term": rule.term.name,
         "points": len(rule.points.coded),
         "points_found": max(len(rule.points.coded) - rule.drawn, 0),
+        "learnt": False,
     }
 
 
@@ -211,6 +212,9 @@ def _provenance(result: Result) -> dict[str, Any]:
     model = result.model
     engine = ENGINES.get(result.engine)
     rules = [rule_provenance(rule) for rule in rule_terms(model)]
+    # A rule that the base prior has learnt has neither a term nor a strength in this density.
+    nothing = {"strength": None, "term": None, "learnt": True}
+    rules += [rule_provenance(rule) | nothing for rule in learnt_rules(model.prior)]
     found = any(rule["points_found"] for rule in rules) or any(o.found_strength for o in result.rules)
     diagnostics = result.diagnostics
     return _plain(
