@@ -96,12 +96,35 @@ def test_figures_by_group_are_those_of_the_groups_points():
     assert (north.group, south.group) == ("site = north", "site = south")
     assert north.points + south.points == 200
     assert south.epsilon_mean.value == pytest.approx(0.5)
-    assert south.points_violating == 1.0
-    assert north.epsilon_mean.value == 0.0
+    assert south.points_violating.value == 1.0
+    assert south.epsilon_worst.value == south.draws_violating.value == pytest.approx(0.5)
+    assert south.epsilon_mean.low < 0.5 < south.epsilon_mean.high
+    assert north.epsilon_mean.value == north.draws_violating.value == north.points_violating.value == 0.0
     quarters = satisfaction(posterior, ["always label in {blue, green}"], points=200, by="x")[0].groups
     assert [group.points for group in quarters] == [50] * 4
     with pytest.raises(OCBNNError, match="no column"):
         satisfaction(posterior, by="nowhere")
+
+
+def test_groups_of_all_rules_are_groups_of_their_points_together():
+    slope = np.tile([1.0, -1.0], (4, 40))
+    posterior = lines(slope, np.zeros_like(slope), ["if x > 0 then y <= 0", "if x < 0 then y <= 0"])
+    report = satisfaction(posterior, points=200, by="x", ascent=False)
+    assert [group.points for group in report.overall.groups] == [100] * 4
+    # Left of 0 the falling lines are above it, right of 0 the rising ones.
+    assert [group.epsilon_mean.value for group in report.overall.groups] == [0.5] * 4
+    assert "(100 points): epsilon_mean 0.5" in str(report)
+
+
+def test_divergences_come_by_group_too():
+    drawn = np.tile([[0.1, 0.2, 0.7], [0.3, 0.4, 0.3]], (4, 50, 1))
+    posterior = class_constants(drawn)
+    found = satisfaction(posterior, ["always P(label = red) = x / 4 + 0.5"], points=400, by="x")[0]
+    # The predictive is 0.5 everywhere, so the gap is |x| / 4: large in the outer quarters of (-2, 2).
+    gaps = [group.divergences["total_variation"].value for group in found.groups]
+    np.testing.assert_allclose(gaps, [0.375, 0.125, 0.125, 0.375], atol=0.02)
+    assert found.groups[0].epsilon_mean is None
+    assert set(found.groups[0].divergences) == {"total_variation", "hellinger", "kl", "wasserstein"}
 
 
 def test_all_rules_together_are_judged_draw_by_draw():
@@ -156,6 +179,17 @@ def test_a_rule_for_the_distribution_of_y_is_about_the_observation():
     assert near.divergences["total_variation"].mean.value < 0.04
     assert far.divergences["wasserstein"].mean.value == pytest.approx(1.0, abs=0.05)
     assert far.verdict == "unmet"
+
+
+def test_ascent_finds_where_a_predictive_is_farthest_from_a_normal(bumpy):
+    """Away from the bump y is exactly as asked; in its corner a third of the draws are 2 higher."""
+    rule = [f"always y ~ Normal(0, {NOISE})"]
+    sampled = satisfaction(bumpy, rule, points=64, ascent=False)[0]
+    climbed = satisfaction(bumpy, rule, points=64)[0]
+    assert sampled.divergences["total_variation"].worst < 0.3
+    assert climbed.divergences["total_variation"].worst == pytest.approx(1 / 3, abs=0.01)
+    assert sum(climbed.worst_point.values()) > 10.0
+    assert climbed.points_found >= 1
 
 
 def test_rules_may_be_given_as_words_constraints_or_functions():

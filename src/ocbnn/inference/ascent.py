@@ -26,7 +26,16 @@ from ocbnn.rules.located import NormalMixture, in_model_units
 from ocbnn.schema import Schema
 from ocbnn.violation import margin
 
-__all__ = ["Score", "SearchSpace", "WorstPoints", "model_outputs", "output_blocks", "scored", "worst_points"]
+__all__ = [
+    "Score",
+    "SearchSpace",
+    "WorstPoints",
+    "highest_points",
+    "model_outputs",
+    "output_blocks",
+    "scored",
+    "worst_points",
+]
 
 Outputs = Callable[[Float[np.ndarray, "n D"]], np.ndarray]
 """Model inputs → y `(draws, n)` in model units, or class probabilities `(draws, n, C)`."""
@@ -79,14 +88,28 @@ def worst_points(
         starts: fresh points of the region to start from; its vertices and pushed copies join them.
         rounds: of ascent.
     """
+    some = np.asarray(rule.points.coded[:1], dtype=float)
+    if isinstance(rule.rule.locate(some, rule.schema), NormalMixture):
+        return WorstPoints(some[:0], np.zeros(0), np.zeros(0))
+    evaluate = partial(_evaluated, rule, outputs_at, score)
+    return highest_points(key, rule, evaluate, count=count, starts=starts, rounds=rounds)
+
+
+def highest_points(
+    key: Any,
+    rule: RuleTerm,
+    evaluate: Callable[[Float[np.ndarray, "n Q"]], tuple[np.ndarray, np.ndarray]],
+    *,
+    count: int,
+    starts: int,
+    rounds: int,
+) -> WorstPoints:
+    """The climb itself, of any score: `evaluate` gives (margin, score) of coded points of the region."""
     generator = np.random.default_rng(key)
     space = SearchSpace.of(rule)
     fresh = regions.sample(
         generator, rule.rule.region, rule.schema, rule.data, max(starts, CLIMBERS), rule.sampler
     )
-    if isinstance(rule.rule.locate(fresh[:1], rule.schema), NormalMixture):
-        return WorstPoints(fresh[:0], np.zeros(0), np.zeros(0))
-    evaluate = partial(_evaluated, rule, outputs_at, score)
     pool = np.concatenate([fresh, rule.rule.region.vertices(rule.schema), space.pushed(generator, fresh)])
     margins, scores = evaluate(pool)
     first = _chosen(generator, scores)

@@ -60,6 +60,23 @@ def normal_divergences(
     return {name: np.stack([each[name] for each in found], axis=-1) for name in NAMES}
 
 
+def moment_gaps(
+    located: NormalMixture, mean: Float[np.ndarray, "S n"], sd: Float[np.ndarray, " S"]
+) -> Float[np.ndarray, " n"]:
+    """How far mean and spread of the draws' mixture are from those of D, in standard deviations of D.
+
+    It is cheap at thousands of points, so it is what an ascent climbs; the divergences then judge.
+    """
+    weight = np.asarray(located.weight, dtype=float)
+    weight = weight / weight.sum(axis=1, keepdims=True)
+    asked = (weight * located.mean).sum(axis=1)
+    spread = np.sqrt(
+        (weight * (np.asarray(located.sd) ** 2 + (located.mean - asked[:, None]) ** 2)).sum(axis=1)
+    )
+    predicted, predicted_sd = mean.mean(axis=0), np.sqrt(mean.var(axis=0) + (sd**2).mean())
+    return np.hypot(predicted - asked, predicted_sd - spread) / spread
+
+
 def _at_point(
     located: NormalMixture, point: int, mean: np.ndarray, sd: np.ndarray, weights: np.ndarray
 ) -> dict[str, np.ndarray]:
@@ -72,7 +89,8 @@ def _at_point(
     ends = np.concatenate([[-np.inf], grid, [np.inf]])
     asked_below = weight @ ndtr((ends - centre[:, None]) / spread[:, None])
     below = weights @ ndtr((ends - mean[:, None]) / sd[:, None])
-    asked, predicted = np.diff(asked_below), np.diff(below, axis=-1)
+    # Rounding can put the last digit of a difference below zero.
+    asked, predicted = (np.maximum(np.diff(each, axis=-1), 0.0) for each in (asked_below, below))
     middle = np.concatenate([grid[:1], 0.5 * (grid[1:] + grid[:-1]), grid[-1:]])
     # Logarithms of densities: the probability of a cell far out is rounded to zero.
     ratio = _log_density(weight, centre, spread, middle) - _log_density(weights, mean, sd, middle)
@@ -80,7 +98,7 @@ def _at_point(
     gaps = np.abs(asked_below - below)[..., 1:-1]
     return {
         "total_variation": 0.5 * np.abs(asked - predicted).sum(axis=-1),
-        "hellinger": np.sqrt(np.maximum(1.0 - np.sqrt(asked * np.maximum(predicted, 0.0)).sum(axis=-1), 0.0)),
+        "hellinger": np.sqrt(np.maximum(1.0 - np.sqrt(asked * predicted).sum(axis=-1), 0.0)),
         "kl": np.maximum(logs.sum(axis=-1), 0.0),
         "wasserstein": np.trapezoid(gaps, grid, axis=-1),
     }

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from ocbnn import violation
 from ocbnn.errors import OCBNNError
@@ -85,12 +85,12 @@ def satisfaction(
     results = []
     for term in terms:
         if term.rule.output.is_probabilistic:
-            results.append(target_satisfaction(posterior, term, points, key, ascent, confidence))
+            results.append(target_satisfaction(posterior, term, points, key, ascent, by, confidence))
             continue
         found = _measured(posterior, term, points, key, ascent)
         measured.append(found)
         results.append(_deterministic(posterior, term, found, by, confidence))
-    return SatisfactionReport(tuple(results), _overall(posterior, results, measured, confidence))
+    return SatisfactionReport(tuple(results), _overall(posterior, results, measured, by, confidence))
 
 
 class _Measured(NamedTuple):
@@ -103,7 +103,7 @@ class _Measured(NamedTuple):
     by_point: Float[np.ndarray, "draws_all points"]  # violations, bool, of all draws
     mass: Float[np.ndarray, "chains draws"] | None
     point_breaks: np.ndarray  # of every fresh point
-    point_breaks_without: Float[np.ndarray, " groups"]  # share, leaving out each group of draws
+    point_breaks_without: Bool[np.ndarray, "groups points"]  # the same, leaving out each group of draws
     found: int
     worst: np.ndarray  # coded
     worst_finding: float  # share of the finding half there
@@ -157,7 +157,7 @@ class _AtFresh(NamedTuple):
     worst: int  # the point that the finding half violates most
     mass: Float[np.ndarray, " draws"] | None  # class rules: probability outside
     point_breaks: np.ndarray  # whether each point's prediction violates
-    point_breaks_without: Float[np.ndarray, " groups"]  # share of points, without each group of draws
+    point_breaks_without: Bool[np.ndarray, "groups points"]  # the same without each group of draws
 
 
 def _at_fresh(
@@ -191,7 +191,7 @@ def _at_fresh(
         int(np.lexsort(np.concatenate(badness, axis=1))[-1]),
         np.sum(masses, axis=0) / len(fresh) if masses else None,
         np.concatenate(breaks),
-        np.concatenate(without, axis=1).mean(axis=1),
+        np.concatenate(without, axis=1),
     )
 
 
@@ -253,7 +253,7 @@ def _deterministic(
         worst_point=raw_point(term.schema, found.worst),
         worst_how=split.how,
         mass_outside=None if found.mass is None else _mass_figure(posterior, found.mass, confidence),
-        groups=() if by is None else _groups(posterior, found, by, confidence),
+        groups=() if by is None else _groups(posterior, [found], by, confidence),
     )
 
 
@@ -263,37 +263,59 @@ def _mass_figure(posterior: Posterior, mass: Float[np.ndarray, "chains draws"], 
 
 
 def _points_figure(
-    breaks: np.ndarray, without: Float[np.ndarray, " groups"], epsilon: Figure, confidence: float
+    breaks: Bool[np.ndarray, " points"],
+    without: Bool[np.ndarray, "groups points"],
+    epsilon: Figure,
+    confidence: float,
 ) -> Figure:
     """Sampling of points, and the Monte Carlo error of the prediction at each, whichever is larger."""
     value = float(breaks.mean())
     low, high = clopper_pearson(value, len(breaks), confidence)
-    half = jackknife(value, without, confidence) if len(without) > 1 else 0.0
+    half = jackknife(value, without.mean(axis=1), confidence) if len(without) > 1 else 0.0
     return Figure(
         value, min(low, max(value - half, 0.0)), max(high, min(value + half, 1.0)), epsilon.effective
     )
 
 
-def _groups(posterior: Posterior, found: _Measured, by: str, confidence: float) -> tuple[GroupFigures, ...]:
-    shape = posterior.draws.shape[:2]
+def _groups(
+    posterior: Posterior, measured: list[_Measured], by: str, confidence: float
+) -> tuple[GroupFigures, ...]:
+    """The four figures of each group of the fresh points of one rule, or of several rules together."""
+    shape, kept, split = posterior.draws.shape[:2], posterior.mask, halves(posterior)
+    coded = np.concatenate([each.coded for each in measured])
+    violated = np.concatenate([each.by_point for each in measured], axis=1)
+    breaks = np.concatenate([each.point_breaks for each in measured])
+    without = np.concatenate([each.point_breaks_without for each in measured], axis=1)
+    largest = np.max([each.largest for each in measured], axis=0)
+
+    def figure(series: np.ndarray, mask: np.ndarray) -> Figure:
+        values = series.astype(float).reshape(shape)
+        return share_figure(values, mask, chains=posterior.has_chains, instead=largest, confidence=confidence)
+
     result = []
-    for label, members in column_groups(posterior.schema, by, found.coded):
-        share = found.by_point[:, members].mean(axis=1).reshape(shape)
-        epsilon = share_figure(
-            share,
-            posterior.mask,
-            chains=posterior.has_chains,
-            instead=found.largest,
-            confidence=confidence,
-        )
+    for label, members in column_groups(posterior.schema, by, coded):
+        inside = violated[:, members]
+        worst = int(np.argmax(inside[split.finding.ravel()].mean(axis=0)))
+        epsilon = figure(inside.mean(axis=1), kept)
         result.append(
-            GroupFigures(label, int(members.sum()), epsilon, float(found.point_breaks[members].mean()))
+            GroupFigures(
+                group=label,
+                points=int(members.sum()),
+                epsilon_mean=epsilon,
+                epsilon_worst=figure(inside[:, worst], split.estimating),
+                draws_violating=figure(inside.max(axis=1), kept),
+                points_violating=_points_figure(breaks[members], without[:, members], epsilon, confidence),
+            )
         )
     return tuple(result)
 
 
 def _overall(
-    posterior: Posterior, results: list[Satisfaction], measured: list[_Measured], confidence: float
+    posterior: Posterior,
+    results: list[Satisfaction],
+    measured: list[_Measured],
+    by: str | None,
+    confidence: float,
 ) -> Satisfaction | None:
     """All rules together; figures are of the deterministic ones, each with equal weight."""
     if not results:
@@ -320,7 +342,7 @@ def _overall(
     # The rule is chosen by the finding half too, as its point was.
     worst = deterministic[int(np.argmax([each.worst_finding for each in measured]))]
     breaks = np.concatenate([each.point_breaks for each in measured])
-    without = np.mean([each.point_breaks_without for each in measured], axis=0)
+    without = np.concatenate([each.point_breaks_without for each in measured], axis=1)
     return Satisfaction(
         verdict=worst_verdict,
         epsilon_mean=epsilon,
@@ -329,5 +351,6 @@ def _overall(
         points_violating=_points_figure(breaks, without, epsilon, confidence),
         worst_point=worst.worst_point,
         worst_how=f"{worst.name}: {worst.worst_how}",
+        groups=() if by is None else _groups(posterior, measured, by, confidence),
         **common,  # type: ignore[arg-type]
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -27,12 +28,15 @@ class Divergence(NamedTuple):
 
 
 class GroupFigures(NamedTuple):
-    """The figures of one group of points."""
+    """The figures of one group of fresh points; those of probabilistic rules are mean divergences by name."""
 
     group: str
     points: int
-    epsilon_mean: Figure
-    points_violating: float
+    epsilon_mean: Figure | None = None
+    epsilon_worst: Figure | None = None
+    draws_violating: Figure | None = None
+    points_violating: Figure | None = None
+    divergences: Mapping[str, Figure] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +88,13 @@ class Satisfaction:
         if self.worst_point:
             where = ", ".join(f"{name} = {value}" for name, value in self.worst_point.items())
             lines.append(f"  worst at {where} ({self.worst_how})")
+        for group in self.groups:
+            name, figure = (
+                ("epsilon_mean", group.epsilon_mean)
+                if group.epsilon_mean is not None
+                else ("total_variation", group.divergences["total_variation"])
+            )
+            lines.append(f"  {group.group} ({group.points:,} points): {name} {figure}")
         return "\n".join(lines)
 
 

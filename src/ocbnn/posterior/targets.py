@@ -2,56 +2,66 @@
 
 from __future__ import annotations
 
-import numpy as np
-from jaxtyping import Float
+from dataclasses import replace
 
-from ocbnn.posterior.divergences import class_divergences, normal_divergences
+import numpy as np
+from jaxtyping import Bool, Float
+
+from ocbnn.inference.ascent import highest_points
+from ocbnn.posterior.divergences import class_divergences, moment_gaps, normal_divergences
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import Figure, draw_groups, halves, jackknife, leave_one_out
 from ocbnn.posterior.functions import function_blocks
-from ocbnn.posterior.satisfied import Divergence, Satisfaction, raw_point, verdict
-from ocbnn.posterior.search import climb, fresh_points, rule_name
+from ocbnn.posterior.satisfied import (
+    Divergence,
+    GroupFigures,
+    Satisfaction,
+    column_groups,
+    raw_point,
+    verdict,
+)
+from ocbnn.posterior.search import SEARCHED_DRAWS, climb, fresh_points, outputs_at, rule_name
 from ocbnn.priors.conditional import RuleTerm
-from ocbnn.rules.located import Located, NormalMixture
+from ocbnn.rules.located import Located, NormalMixture, in_model_units
 
 NORMAL_POINTS, NORMAL_DRAWS = 64, 500
 """Points and draws at which a predictive of Y is compared with `y ~ Normal(…)`: integrals, not counts."""
 
 
 def target_satisfaction(
-    posterior: Posterior, term: RuleTerm, points: int, key: int, ascent: bool, confidence: float
+    posterior: Posterior,
+    term: RuleTerm,
+    points: int,
+    key: int,
+    ascent: bool,
+    by: str | None,
+    confidence: float,
 ) -> Satisfaction:
     """The divergences of one probabilistic rule; arguments as in `satisfaction`."""
     fresh = fresh_points(term, points, key)
-    located = term.rule.locate(fresh[:1], term.schema)
-    if isinstance(located, NormalMixture):
+    if isinstance(term.rule.locate(fresh[:1], term.schema), NormalMixture):
         fresh = fresh[: min(points, NORMAL_POINTS)]
     split = halves(posterior)
-    found = 0
-    if ascent and not isinstance(located, NormalMixture):
-        extra = climb(
-            posterior, term, posterior.draws[split.finding], (key, 1), score="worst draw", of_mean=True
-        )
-        found = len(extra)
-        candidates = np.concatenate([fresh, extra])
-    else:
-        candidates = fresh
-    divergences: dict[str, Divergence] = {}
-    # Rows of weights: all kept draws, without each group, the finding half, the estimating half.
+    extra = _farthest(posterior, term, split.finding, key) if ascent else fresh[:0]
+    candidates = np.concatenate([fresh, extra])
+    # Rows of weights: all kept draws, the finding half, the estimating half, all without each group.
     kept = posterior.mask
-    groups = draw_groups(posterior)
     rows = [np.ones(int(kept.sum())), split.finding[kept].astype(float), split.estimating[kept].astype(float)]
-    weights = np.concatenate([np.stack([row / row.sum() for row in rows]), leave_one_out(groups)])
-    for name, values in _divergences(posterior, term, candidates, weights).items():
-        mean = values[:, : len(fresh)].mean(axis=1)
-        half = jackknife(float(mean[0]), mean[3:], confidence) if len(mean) > 4 else np.inf
-        figure = Figure(
-            float(mean[0]), max(float(mean[0] - half), 0.0), float(mean[0] + half), float(kept.sum())
-        )
-        worst = int(np.argmax(values[1]))
-        divergences[name] = Divergence(
-            figure, float(values[2, worst]), raw_point(term.schema, candidates[worst])
-        )
+    weights = np.concatenate(
+        [np.stack([row / row.sum() for row in rows]), leave_one_out(draw_groups(posterior))]
+    )
+    found = _divergences(posterior, term, candidates, weights)
+
+    def figures(members: np.ndarray) -> dict[str, Figure]:
+        means = {name: values[:, : len(fresh)][:, members].mean(axis=1) for name, values in found.items()}
+        return {name: _figure(mean, float(kept.sum()), confidence) for name, mean in means.items()}
+
+    divergences: dict[str, Divergence] = {}
+    for name, figure in figures(np.ones(len(fresh), dtype=bool)).items():
+        worst = int(np.argmax(found[name][1]))
+        place = raw_point(term.schema, candidates[worst])
+        divergences[name] = Divergence(figure, float(found[name][2, worst]), place)
+    groups = () if by is None else tuple(column_groups(term.schema, by, fresh))
     variation = divergences["total_variation"]
     return Satisfaction(
         name=rule_name(term),
@@ -59,11 +69,41 @@ def target_satisfaction(
         tolerance=term.tolerance,
         verdict=verdict(variation.mean, term.tolerance),
         points=len(fresh),
-        points_found=found,
+        points_found=len(extra),
         worst_point=variation.worst_point,
         worst_how=split.how,
         divergences=divergences,
+        groups=tuple(
+            GroupFigures(label, int(members.sum()), divergences=figures(members)) for label, members in groups
+        ),
     )
+
+
+def _figure(mean: Float[np.ndarray, " rows"], draws: float, confidence: float) -> Figure:
+    """The mean divergence of all kept draws, its interval from leaving out groups of them in turns."""
+    value, without = float(mean[0]), mean[3:]
+    half = jackknife(value, without, confidence) if len(without) > 1 else np.inf
+    return Figure(value, max(value - half, 0.0), value + half, draws)
+
+
+def _farthest(
+    posterior: Posterior, term: RuleTerm, finding: Bool[np.ndarray, "chains draws"], key: int
+) -> Float[np.ndarray, "m Q"]:
+    """Points found by ascent at which the predictive of these draws is farthest from what is asked."""
+    draws = posterior.draws[finding]
+    if not isinstance(term.rule.locate(fresh_points(term, 1, key), term.schema), NormalMixture):
+        return climb(posterior, term, draws, (key, 1), score="worst draw", of_mean=True)
+    some = np.unique(np.linspace(0, len(draws) - 1, min(SEARCHED_DRAWS, len(draws))).astype(int))
+    outputs = outputs_at(posterior, draws[some])
+    noise = replace(posterior, kept=finding).noise[some] / posterior.target.scale
+
+    def gaps(coded: Float[np.ndarray, "n Q"]) -> tuple[np.ndarray, np.ndarray]:
+        located = in_model_units(term.rule.locate(coded, term.schema), posterior.target)
+        assert isinstance(located, NormalMixture)
+        gap = moment_gaps(located, outputs(term.schema.to_model(coded)), noise)
+        return gap, gap
+
+    return highest_points((key, 1), term, gaps, count=8, starts=1000, rounds=20).coded
 
 
 def _divergences(
