@@ -17,10 +17,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ocbnn.amortize.prior import AmortizedPrior
 from ocbnn.errors import OCBNNError, OCBNNWarning, RuleError, UnmetRuleError
 from ocbnn.estimators import defaults
+from ocbnn.estimators.adopting import adopted_network, adopted_schema
 from ocbnn.estimators.showing import Showing
 from ocbnn.estimators.tables import Rows, array_kinds, distinct_rows, read_table
+from ocbnn.inference.feed import rule_terms
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.run import infer
 from ocbnn.model import Model
@@ -28,6 +31,7 @@ from ocbnn.networks import MLP
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.enforce import Truncated, reject, truncate
 from ocbnn.posterior.predict import Prediction, function_draws, predict, sample_observation
+from ocbnn.priors.base import LearntPrior, Prior
 from ocbnn.priors.conditional import ConditionalPrior, RuleTerm
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.files import load_rules
@@ -74,18 +78,24 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     def _fit(self, X: Any, frame: pd.DataFrame, target: pd.Series, sample_weight: Any, **run: Any) -> Self:
         rows = distinct_rows(frame, target, sample_weight, self._schema(X, frame, target))
+        if isinstance(self.prior, LearntPrior):
+            # The learnt weights mean what they mean in the prior's own units, not in those of these rows.
+            rows = replace(rows, schema=self.prior.schema)
         self.schema_ = rows.schema
-        self.rules_ = self._read_rules(rows.schema, named=hasattr(self, "feature_names_in_"))
-        warn_of_scaled_inputs(self.rules_, rows)
+        rules = self._read_rules(rows.schema, named=hasattr(self, "feature_names_in_"))
+        warn_of_scaled_inputs(rules, rows)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        result = self._infer(self._model(rows, self.rules_, seed), seed, **run)
+        result = self._infer(self._model(rows, rules, seed), seed, **run)
         self.posterior_ = Posterior.from_result(result)
+        self.rules_ = tuple(term.rule for term in self.posterior_.rules)
         self.outcomes_ = result.rules
         self.enforcement_ = None
         self._tell_unmet(result)
         return self
 
     def _schema(self, X: Any, frame: pd.DataFrame, target: pd.Series) -> Schema:
+        if isinstance(self.prior, LearntPrior):
+            return adopted_schema(self.prior, frame, target, self.task, self.columns)
         declared = {**array_kinds(X, frame)}
         for name, options in dict(self.columns or {}).items():
             declared[name] = (
@@ -100,19 +110,24 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def _built(self, rows: Rows, rules: Sequence[Constraint], seed: int, **options: Any) -> Model:
         assert rows.schema.target is not None
         classes = len(rows.schema.target.classes)
-        network = MLP(
-            rows.schema.width,
-            defaults.hidden_units(self.hidden, len(rows.frame)),
-            classes if classes > 2 else 1,
-            self.activation,
-        )
+        if isinstance(self.prior, LearntPrior):
+            network = adopted_network(self.prior, self.hidden, self.activation)
+            base: Prior = self.prior
+        else:
+            network = MLP(
+                rows.schema.width,
+                defaults.hidden_units(self.hidden, len(rows.frame)),
+                classes if classes > 2 else 1,
+                self.activation,
+            )
+            base = defaults.base_prior(self.prior, network, classification=classes > 0)
         return Model.build(
             frame=rows.frame,
             target=rows.target,
             schema=rows.schema,
             rules=rules,
             network=network,
-            base=defaults.base_prior(self.prior, network, classification=classes > 0),
+            base=base,
             key=seed,
             **options,
         )
@@ -238,17 +253,19 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         coded = None if X is None else self._rows(X)
         if not self.rules_:
             raise OCBNNError("The estimator has no rules, so nothing can conflict with the data.")
-        without = self._twin(())
+        without, terms = self._twin(()), rule_terms(self.posterior_.model)
         others = None
         if each and len(self.rules_) > 1:
-            others = [
-                self._twin(tuple(rule for j, rule in enumerate(self.posterior_.rules) if j != i))
-                for i in range(len(self.rules_))
-            ]
+            others = [self._twin(tuple(rule for rule in terms if rule is not left_out)) for left_out in terms]
+            # What a prior has learnt cannot be taken out rule by rule: those are compared with no rules.
+            others += [without] * (len(self.rules_) - len(terms))
         return conflict(self.posterior_, without, others, held_out=coded, y=y, **options)
 
     def _twin(self, rules: tuple[RuleTerm, ...]) -> Posterior:
-        """The posterior of the same rows under some of the rules, as strong as they are in the fit."""
+        """The posterior of the same rows under some of the rules, as strong as they are in the fit.
+
+        Under none of them, a base prior that has learnt rules gives way to what it was before.
+        """
         model = self.posterior_.model
         if model.data is None:
             raise OCBNNError(
@@ -257,7 +274,10 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         assert isinstance(model.prior, ConditionalPrior)
         # Strengths were found with all rules together, and a twin differs in its rules alone.
         given = tuple(replace(rule, strength_is_free=False) for rule in rules)
-        twin = replace(model, prior=replace(model.prior, rules=given))
+        base = model.prior.base
+        if not given and isinstance(base, AmortizedPrior):
+            base = base.base
+        twin = replace(model, prior=replace(model.prior, base=base, rules=given))
         return Posterior.from_result(self._infer(twin, int(self.posterior_.provenance["seed"])))
 
     def save(self, path: str | os.PathLike[str]) -> None:

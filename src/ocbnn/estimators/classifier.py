@@ -31,7 +31,8 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
             "nuts", or an engine with its settings.
         hidden: units of each hidden layer; by the number of rows unless given.
         activation: "tanh", "rbf", "relu" or "gelu".
-        prior: scale of the outputs' weights (in logits), or a base prior.
+        prior: scale of the outputs' weights (in logits), or a base prior. An `AmortizedPrior` brings its
+            table, its network and the rules it has learnt; `rules` are further ones.
         class_weight: "balanced", or a weight for each label: what a mistake on a row of that class costs.
             The fit minds the classes accordingly and `predict` chooses by them; probabilities (and rules,
             which speak of them) stay those of the data as they are.

@@ -17,8 +17,10 @@ from ocbnn.estimators.base import OCBNNEstimator
 from ocbnn.estimators.classifier import OCBNNClassifier, _labels
 from ocbnn.estimators.regressor import OCBNNRegressor
 from ocbnn.inference.engines import ENGINES
+from ocbnn.inference.feed import rule_terms
 from ocbnn.posterior import files
 from ocbnn.posterior.draws import Posterior
+from ocbnn.priors.base import base_of, learnt_rules
 from ocbnn.rules.constraint import Constraint
 
 ESTIMATORS: dict[str, type[OCBNNEstimator]] = {cls.__name__: cls for cls in (OCBNNRegressor, OCBNNClassifier)}
@@ -102,7 +104,9 @@ def _restored(stored: StoredEstimator, loaded: files.Loaded) -> OCBNNEstimator:
     known = set(inspect.signature(cls).parameters)
     parameters = {name: _revived(name, v) for name, v in stored.parameters.items() if name in known}
     estimator = cls(**parameters)
-    estimator.rules = [rule.rule for rule in posterior.rules] or None
+    estimator.rules = [term.rule for term in rule_terms(posterior.model)] or None
+    if learnt_rules(posterior.model.prior):
+        estimator.prior = base_of(posterior.model.prior)
     estimator.n_features_in_ = stored.features
     if stored.feature_names is not None:
         if tuple(stored.feature_names) != posterior.schema.names:

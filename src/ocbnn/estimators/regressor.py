@@ -26,7 +26,8 @@ class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
             "nuts", or an engine with its settings.
         hidden: units of each hidden layer; by the number of rows unless given.
         activation: "tanh", "rbf", "relu" or "gelu".
-        prior: scale of the outputs' weights (in standard deviations of y), or a base prior.
+        prior: scale of the outputs' weights (in standard deviations of y), or a base prior. An
+            `AmortizedPrior` brings its table, its network and its rules; `rules` are further ones.
         noise: standard deviation of y around the function, in units of y; learnt unless given.
         tolerance: the share of violation accepted of rules that do not say it themselves.
         columns: what to declare about columns: {"age": {"bounds": (18, None), "transform": "log"}}.

@@ -29,8 +29,10 @@ def rule_terms(model: Model) -> tuple[RuleTerm, ...]:
 
 
 def all_rules(model: Model) -> tuple[RuleTerm, ...]:
-    """The rules a model is conditioned on, then those that its base prior has learnt."""
-    return (*rule_terms(model), *learnt_rules(model.prior))
+    """The rules a model is conditioned on, then those that its base prior has learnt besides."""
+    terms = rule_terms(model)
+    conditioned = [term.rule for term in terms]
+    return (*terms, *(term for term in learnt_rules(model.prior) if term.rule not in conditioned))
 
 
 def with_rules(model: Model, rules: Sequence[RuleTerm]) -> Model:

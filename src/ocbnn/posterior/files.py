@@ -30,6 +30,7 @@ from ocbnn.posterior.stored import (
     require_shapes,
     restored_posterior,
     stored_learnt,
+    stored_rules,
     stored_scale,
 )
 from ocbnn.priors.conditional import ConditionalPrior
@@ -165,7 +166,7 @@ def _stored(
             likelihood=stored_likelihood(model.likelihood),
             prior_scale=stored_scale(model.prior),
             learnt=stored_learnt(model.prior),
-            rules=[stored_rule(rule, enforced=rule.rule in enforced) for rule in posterior.rules],
+            rules=[stored_rule(rule, enforced=rule.rule in enforced) for rule in stored_rules(model)],
             conditional=isinstance(model.prior, ConditionalPrior),
             arrays=declared_arrays(arrays),
             provenance=dict(posterior.provenance),
@@ -177,10 +178,11 @@ def _stored(
 
 
 def _rules_text(posterior: Posterior) -> bytes:
-    if not posterior.rules:
+    rules = [term.rule for term in stored_rules(posterior.model)]
+    if not rules:
         return NO_RULES
     try:
-        return dump_rules([rule.rule for rule in posterior.rules], posterior.schema).encode()
+        return dump_rules(rules, posterior.schema).encode()
     except RuleError as error:
         raise FileError(f"The model cannot be saved: {error}") from None
 

@@ -6,6 +6,7 @@ Only what this file names can come out of a saved model: numbers, text, and the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -14,10 +15,11 @@ from pydantic import Field, JsonValue
 from ocbnn.amortize.prior import AmortizedPrior
 from ocbnn.amortize.stored import StoredLearnt, gaussian_arrays, restored_amortized, stored_amortized
 from ocbnn.errors import FileError, OCBNNError
+from ocbnn.inference.feed import rule_terms
 from ocbnn.model import Model
 from ocbnn.networks import MLP
 from ocbnn.posterior.draws import Posterior
-from ocbnn.priors.base import Prior, base_of
+from ocbnn.priors.base import Prior, base_of, learnt_rules
 from ocbnn.priors.conditional import ConditionalPrior, RuleTerm
 from ocbnn.priors.diagonal import DiagonalGaussian
 from ocbnn.priors.isotropic import IsotropicGaussian
@@ -96,6 +98,22 @@ def prior_arrays(prior: Prior | ConditionalPrior) -> Arrays:
     return {}
 
 
+def stored_rules(model: Model) -> tuple[RuleTerm, ...]:
+    """The rules the model is conditioned on, then all that its base prior has learnt.
+
+    A name is given once in a file of rules: one that has both meanings says which it is.
+    """
+    terms, learnt = rule_terms(model), learnt_rules(model.prior)
+    taken = {term.rule.name for term in terms} - {None}
+    renamed = (
+        replace(term, rule=replace(term.rule, name=f"{term.rule.name} (learnt)"))
+        if term.rule.name in taken
+        else term
+        for term in learnt
+    )
+    return (*terms, *renamed)
+
+
 def arrays_of(posterior: Posterior) -> Arrays:
     """Everything that is an array: draws, mask, points of the rules."""
     arrays = prior_arrays(posterior.model.prior)
@@ -107,7 +125,7 @@ def arrays_of(posterior: Posterior) -> Arrays:
         arrays["log_density"] = np.asarray(posterior.log_density, dtype=np.float64)
     if posterior.prior_correction is not None:
         arrays["prior_correction"] = np.asarray(posterior.prior_correction, dtype=np.float64)
-    for index, rule in enumerate(posterior.rules):
+    for index, rule in enumerate(stored_rules(posterior.model)):
         arrays |= rule_arrays(index, rule)
     return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
