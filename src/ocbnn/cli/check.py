@@ -1,0 +1,69 @@
+"""`ocbnn check`: how far a saved model obeys its rules, or others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ocbnn.cli.failures import FOUND, InputError, explained
+from ocbnn.cli.options import AsJson, Debug, ModelFolder, Quiet, Seed
+
+
+def check(
+    model: ModelFolder,
+    rules: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Other rules to hold it against; its own unless given."),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Figures for each group of this column too.")
+    ] = None,
+    points: Annotated[int, typer.Option(min=1, help="Fresh points for each rule.")] = 2000,
+    seed: Seed = 0,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Exit with 1 also where draws are too few to show that a rule is met."),
+    ] = False,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Measure how far a model obeys its rules, on fresh points, with intervals and the worst place found.
+
+    Exit code 1: a rule is unmet, which is to say the whole interval lies beyond its tolerance.
+
+    Example:  ocbnn check model/ --json
+    """
+    with explained(debug):
+        from ocbnn.cli.cache import keep_compiled
+        from ocbnn.cli.folders import load_model
+        from ocbnn.cli.plain import print_json
+        from ocbnn.cli.voice import Voice
+        from ocbnn.cli.words import show_satisfaction
+        from ocbnn.posterior.satisfaction import satisfaction
+        from ocbnn.rules.files import load_rules
+
+        keep_compiled()
+        voice = Voice(quiet=quiet, aside=json)
+        posterior = load_model(model).posterior_
+        given = None if rules is None else load_rules(rules, posterior.schema)
+        if given is None and not posterior.rules:
+            raise InputError(f"{model} was fitted without rules; give some to hold it against: --rules FILE.")
+        if by is not None:
+            posterior.schema.column(by)  # refuses a column that does not exist, before any work
+        with voice.hearing_warnings():
+            report = satisfaction(posterior, given, points=points, key=seed, by=by)
+        unmet = [each.name for each in report if each.verdict == "unmet"]
+        doubtful = [each.name for each in report if each.verdict not in ("met", "unmet")]
+        if json:
+            print_json({"met": report.met, "unmet": unmet, "not_shown": doubtful, "rules": report.rules})
+        elif quiet:
+            for name in unmet:
+                voice.warn(f"UNMET {name}")
+        else:
+            for each in report:
+                show_satisfaction(voice, each, posterior.schema)
+        if unmet or (strict and doubtful):
+            raise typer.Exit(FOUND)

@@ -1,0 +1,152 @@
+"""`ocbnn demo`: the whole way, from a table and rules to a report, on an invented clinic."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ocbnn.cli.failures import explained
+from ocbnn.cli.options import Debug, Quiet, Seed
+
+if TYPE_CHECKING:
+    from ocbnn.cli.voice import Voice
+    from ocbnn.report.evidence import Evidence
+    from ocbnn.schema import Schema
+
+TABLE, COLUMNS, RULES, MODEL, REPORT = "clinic.csv", "columns.yaml", "rules.yaml", "model", "report.html"
+BUDGET: dict[str, Any] = {"hidden": (8,), "prior": 5.0}
+"""Of the estimator: small enough for half a minute on two cores, large enough for the rules."""
+AS_OPTIONS = "--hidden 8 --scale 5 --quick"
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where table, rules, model and report go.")
+    ] = Path("ocbnn-demo"),
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Show the whole way on the table of an invented clinic: lint, fit with and without rules, check, report.
+
+    It takes about two minutes the first time, most of which is compiling, and far less afterwards.
+
+    Example:  ocbnn demo --out demo/
+    """
+    with explained(debug):
+        from ocbnn.cli.cache import keep_compiled
+        from ocbnn.cli.fit import quick_preparation
+        from ocbnn.cli.fitting import LEFTOVERS, Plan, fit_model
+        from ocbnn.cli.inputs import read_inputs
+        from ocbnn.cli.tables import require_writable
+        from ocbnn.cli.voice import Voice
+        from ocbnn.cli.words import show_findings, show_outcomes, show_rules
+        from ocbnn.datasets import clinic
+        from ocbnn.linting import lint
+        from ocbnn.report import write
+
+        keep_compiled()
+        voice = Voice(quiet=quiet)
+        require_writable(out / TABLE)
+        write_example(out)
+        # An interrupted demo begins anew: it is short.
+        shutil.rmtree(out / (MODEL + LEFTOVERS), ignore_errors=True)
+        read = read_inputs(out / TABLE, clinic.TARGET, out / RULES, voice, columns=out / COLUMNS)
+        show_table(voice, read.schema, len(read.frame))
+        show_rules(voice, read.rules, read.schema)
+        voice.say("\n1. Is anything wrong with the rules?", "bold")
+        show_findings(voice, lint(read.rules, read.schema, read.frame))
+        voice.say("\n2. Fit a Bayesian neural network, with the rules and without", "bold")
+        plan = Plan(
+            out=out / MODEL,
+            options={**BUDGET, "preparation": quick_preparation()},
+            seed=seed,
+            sources={"table": TABLE, "rules": RULES},
+        )
+        fitted = fit_model(read, plan, voice)
+        voice.say(f"With the rules: {fitted.estimator.posterior_.provenance['status']}")
+        if fitted.without is not None:
+            voice.say(f"Without: {fitted.without.provenance['status']}")
+        show_outcomes(voice, fitted.estimator.outcomes_)
+        voice.say("\n3. Does it obey, on patients that nobody has seen?", "bold")
+        show_comparison(voice, fitted.evidence)
+        page = write(fitted.evidence, fitted.estimator.posterior_, out / REPORT)
+        show_end(voice, fitted.evidence, out, page)
+
+
+def write_example(folder: Path) -> None:
+    """The clinic's table, what it declares about its columns, and its rules, as files to play with."""
+    import yaml
+
+    from ocbnn.cli.tables import write_table, write_whole
+    from ocbnn.datasets import clinic
+
+    declared = {
+        name: {
+            option: list(value) if isinstance(value, tuple) else value for option, value in options.items()
+        }
+        for name, options in clinic.COLUMNS.items()
+    }
+    text = yaml.safe_dump(declared, sort_keys=False, allow_unicode=True, default_flow_style=None)
+    write_table(clinic.table(), folder / TABLE)
+    write_whole(folder / COLUMNS, lambda part: part.write_text(text, encoding="utf-8"))
+    with clinic.rules_path() as rules:
+        write_whole(folder / RULES, lambda part: part.write_bytes(rules.read_bytes()))
+
+
+def show_table(voice: Voice, schema: Schema, rows: int) -> None:
+    """The columns, their kinds and what was observed."""
+    from rich.table import Table
+
+    voice.say(f"The table: {rows:,} patients of an invented clinic", "bold")
+    shown = Table(box=None, pad_edge=False)
+    for heading in ("column", "kind", "observed", "unit"):
+        shown.add_column(heading, header_style="dim")
+    for column in schema.columns:
+        low, high = column.observed
+        observed = ", ".join(map(str, column.levels)) or f"{low:g} to {high:g}"
+        shown.add_row(column.name, column.kind, observed, column.unit or "")
+    voice.show(shown)
+    if schema.target is not None:
+        classes = " or ".join(map(str, schema.target.classes))
+        voice.say(f"To predict: {schema.target.name}, {classes or 'a number'}\n")
+
+
+def show_comparison(voice: Voice, evidence: Evidence) -> None:
+    """How often each rule is broken without the rules and with them, and the verdict."""
+    from rich.table import Table
+
+    from ocbnn.cli.words import VERDICT_STYLES
+    from ocbnn.report.words import percent
+
+    shown = Table(box=None, pad_edge=False)
+    for heading in ("rule", "broken without", "with the rules", "accepted", "verdict"):
+        shown.add_column(heading, header_style="dim")
+    for rule in evidence.rules:
+        without = "" if rule.without is None else percent(rule.without.value)
+        accepted, broken = percent(rule.tolerance), percent(rule.violation.value)
+        style = VERDICT_STYLES[rule.verdict]
+        shown.add_row(rule.name, without, broken, accepted, f"[{style}]{rule.verdict}[/{style}]")
+    voice.show(shown)
+
+
+def show_end(voice: Voice, evidence: Evidence, out: Path, page: Path) -> None:
+    """What came out, in plain words, and what to try next."""
+    from ocbnn.report.words import verdict
+
+    found = verdict(evidence)
+    voice.say("\nWhat came out", "bold")
+    for sentence in (found.headline, *found.further):
+        voice.say(f"  {sentence}")
+    voice.say("\nWhat to try next", "bold")
+    voice.say(f"  Open {page} in a browser: every rule, what it changed, and where the model is honest.")
+    voice.say(f"  Change a threshold in {out / RULES}, then see whether it makes sense, and fit again:")
+    options = f"--target action --rules {out / RULES} --columns {out / COLUMNS}"
+    voice.say(f"    ocbnn lint {out / TABLE} {options}")
+    voice.say(f"    ocbnn fit {out / TABLE} {options} {AS_OPTIONS} --out {out / 'mine'}")
+    voice.say("  Ask the model about patients, and make sure that no prediction breaks a rule:")
+    voice.say(f"    ocbnn predict {out / MODEL} {out / TABLE}")
+    voice.say(f"    ocbnn enforce {out / MODEL} --out {out / 'enforced'}")

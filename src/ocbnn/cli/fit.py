@@ -1,0 +1,254 @@
+"""`ocbnn fit`: a network that obeys the rules, from a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ocbnn.cli.failures import FOUND, InputError, explained
+from ocbnn.cli.options import AsJson, Columns, Debug, Ignore, Quiet, Seed, Table, Target, Task
+
+if TYPE_CHECKING:
+    from ocbnn.cli.fitting import Fitted, Plan
+    from ocbnn.cli.inputs import Inputs
+    from ocbnn.cli.voice import Voice
+
+MODELLING, RUNNING = "The model", "The run"
+
+
+def fit(
+    table: Table,
+    target: Target,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the model goes: a folder of its own.")],
+    rules: Annotated[Path | None, typer.Option(metavar="FILE", help="The rules: a YAML file.")] = None,
+    task: Task = None,
+    columns: Columns = None,
+    ignore: Ignore = None,
+    prior: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="A prior that `ocbnn learn-prior` learnt.", rich_help_panel=MODELLING
+        ),
+    ] = None,
+    hidden: Annotated[
+        str | None,
+        typer.Option(
+            metavar="UNITS",
+            help="Hidden units: 20, or 50,50 for two layers; by the number of rows unless given.",
+            rich_help_panel=MODELLING,
+        ),
+    ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="How far outputs may go under the prior: in logits, or standard deviations of the target.",
+            rich_help_panel=MODELLING,
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Share of violation accepted of rules that do not say it themselves (0.01).",
+            rich_help_panel=MODELLING,
+        ),
+    ] = None,
+    class_weight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="balanced",
+            help="'balanced' minds rare classes as much as others.",
+            rich_help_panel=MODELLING,
+        ),
+    ] = None,
+    hold_out: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=0.9,
+            help="Share of rows kept from the fit, to see how honest it is. 0.2 unless given; 0 fits all.",
+            rich_help_panel=RUNNING,
+        ),
+    ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare/--no-compare", help="Also fit without the rules, to compare.", rich_help_panel=RUNNING
+        ),
+    ] = True,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="auto, hmc, nuts, svgd, bbb, sgld or ensemble; see the page on inference.",
+            rich_help_panel=RUNNING,
+        ),
+    ] = "auto",
+    draws: Annotated[
+        int | None,
+        typer.Option(min=1, help="Draws of each chain; in all, without chains.", rich_help_panel=RUNNING),
+    ] = None,
+    members: Annotated[
+        int | None, typer.Option(min=1, help="Chains, particles or members.", rich_help_panel=RUNNING)
+    ] = None,
+    cores: Annotated[
+        int | None, typer.Option(min=1, help="Groups of chains side by side.", rich_help_panel=RUNNING)
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="A first look: the strength of rules is searched less finely.",
+            rich_help_panel=RUNNING,
+        ),
+    ] = False,
+    seed: Seed = 0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was interrupted.", rich_help_panel=RUNNING)
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a rule is unmet.")] = False,
+    json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Fit a network that obeys the rules, and save it as a folder.
+
+    A rule that is not kept within its tolerance is said to be UNMET; the model is saved all the same and the
+    exit code is 0, with --strict 1. Ctrl-C saves what there is; --resume goes on from there.
+
+    Example:  ocbnn fit patients.csv --target action --rules rules.yaml --out model/
+    """
+    with explained(debug):
+        from ocbnn.cli.cache import keep_compiled
+        from ocbnn.cli.fitting import Plan, fit_model
+        from ocbnn.cli.inputs import read_inputs
+        from ocbnn.cli.plain import print_json
+        from ocbnn.cli.tables import require_writable
+        from ocbnn.cli.voice import Voice
+
+        keep_compiled()
+        voice = Voice(quiet=quiet, aside=json)
+        require_writable(out)
+        widths = hidden_units(hidden)
+        read = read_inputs(table, target, rules, voice, task=task, columns=columns, ignore=ignore)
+        refuse_errors(read, voice)
+        named = {"table": table, "rules": rules, "prior": prior}
+        plan = Plan(
+            out=out,
+            options=estimator_options(
+                read,
+                prior=learnt_prior(prior) if prior is not None else scale or None,
+                hidden=widths,
+                tolerance=tolerance,
+                class_weight=class_weight,
+                engine=engine,
+                draws=draws,
+                members=members,
+                cores=cores,
+                preparation=quick_preparation() if quick else None,
+            ),
+            hold_out=hold_out,
+            compare=compare,
+            seed=seed,
+            resume=resume,
+            sources={what: path.name for what, path in named.items() if path is not None},
+        )
+        fitted = fit_model(read, plan, voice)
+        if json:
+            print_json(summary(fitted, plan))
+        else:
+            show_fitted(fitted, plan, voice)
+        if strict and fitted.unmet:
+            raise typer.Exit(FOUND)
+
+
+def hidden_units(text: str | None) -> tuple[int, ...] | None:
+    """`50,50` as numbers.
+
+    Raises:
+        InputError: anything else.
+    """
+    if text is None:
+        return None
+    try:
+        widths = tuple(int(width) for width in text.split(","))
+    except ValueError:
+        widths = ()
+    if not widths or min(widths) < 1:
+        raise InputError(f"--hidden takes numbers of units, such as 20 or 50,50, not {text!r}.")
+    return widths
+
+
+def estimator_options(read: Inputs, *, class_weight: str | None, **options: Any) -> dict[str, Any]:
+    """Options of the estimator: those that were given."""
+    assert read.schema.target is not None
+    if class_weight is not None:
+        if read.schema.target.task != "classification":
+            raise InputError(
+                f"--class-weight is for classes, and {read.schema.target.name!r} is a number. Leave it out, "
+                "or say --task classification."
+            )
+        options["class_weight"] = class_weight
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def learnt_prior(path: Path) -> Any:
+    """The prior that `ocbnn learn-prior` saved."""
+    from ocbnn.amortize import AmortizedPrior
+
+    return AmortizedPrior.load(path)
+
+
+def quick_preparation() -> Any:
+    """Settings for a first look: pilots of fewer draws, fewer of them."""
+    from ocbnn.inference.prepare import Settings
+    from ocbnn.inference.strength import StrengthSearch
+
+    return Settings(strength=StrengthSearch(rounds=6, effective=100.0, most=100))
+
+
+def refuse_errors(read: Inputs, voice: Voice) -> None:
+    """Lint before hours are spent: rules that cannot be obeyed as written end here, with exit code 1."""
+    from ocbnn.linting import lint
+
+    findings = lint(read.rules, read.schema, read.frame) if read.rules else ()
+    errors = [finding for finding in findings if finding.severity == "error"]
+    for finding in errors:
+        voice.warn(f"{finding.kind}: {' · '.join(finding.rules)}: {finding.text}")
+    if errors:
+        voice.warn("Nothing was fitted: these rules cannot be obeyed as written. `ocbnn lint` says more.")
+        raise typer.Exit(FOUND)
+    if findings:
+        voice.say(f"{len(findings)} things to know about the rules; `ocbnn lint` says which.", "yellow")
+
+
+def summary(fitted: Fitted, plan: Plan) -> dict[str, Any]:
+    """What came of a fit, for programs."""
+    known = fitted.estimator.posterior_.provenance
+    return {
+        "model": str(plan.out),
+        "rows": fitted.rows,
+        "held_out": fitted.held_out,
+        "engine": known.get("engine"),
+        "status": known.get("status"),
+        "converged": known.get("converged"),
+        "compared": fitted.without is not None,
+        "rules": fitted.estimator.outcomes_,
+        "unmet": [outcome.name for outcome in fitted.estimator.outcomes_ if not outcome.met],
+        "performance": fitted.evidence.performance,
+    }
+
+
+def show_fitted(fitted: Fitted, plan: Plan, voice: Voice) -> None:
+    """What came of a fit, in words, and what to do next."""
+    from ocbnn.cli.words import show_outcomes
+
+    status = str(fitted.estimator.posterior_.provenance.get("status"))
+    voice.say(f"The fit of {fitted.rows:,} rows: {status}")
+    show_outcomes(voice, fitted.estimator.outcomes_)
+    voice.say(f"Saved in {plan.out}. Next:", "bold")
+    voice.say(f"  ocbnn report {plan.out} --out report.html")
+    voice.say(f"  ocbnn predict {plan.out} new.csv --out predictions.csv")

@@ -1,0 +1,258 @@
+"""The work behind `ocbnn fit` and `ocbnn demo`: hold rows out, fit with the rules and without, gather, save.
+
+The model is saved as soon as there is one, and again with its twin and its figures, so that Ctrl-C or a crash
+loses nothing that was done. Draws go to `<out>.run/` as they come; it is removed when all is done.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ocbnn.cli.failures import InputError, Interrupted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ocbnn.cli.inputs import Inputs
+    from ocbnn.cli.voice import Voice
+    from ocbnn.posterior.draws import Posterior
+    from ocbnn.report.evidence import Evidence
+    from ocbnn.schema import Schema
+
+HELD_OUT = 0.2
+FEWEST_ROWS = 50
+"""Below this every row is needed for the fit, unless the share to hold out was asked for."""
+LEFTOVERS = ".run"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked of a fit.
+
+    Attributes:
+        out: the model's folder.
+        options: of the estimator.
+        hold_out: the share of rows kept from the fit; None for the default.
+        compare: also fit without the rules.
+        seed: of everything.
+        resume: go on with an interrupted run.
+        sources: names of the files that went in, for the report.
+    """
+
+    out: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+    hold_out: float | None = None
+    compare: bool = True
+    seed: int = 0
+    resume: bool = False
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def leftovers(self) -> Path:
+        """Where draws are kept while the fit goes on."""
+        return self.out.with_name(self.out.name + LEFTOVERS)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What came of it: the estimator, its twin without rules, the figures, and how many rows went where."""
+
+    estimator: Any
+    without: Posterior | None
+    evidence: Evidence
+    rows: int
+    held_out: int
+
+    @property
+    def unmet(self) -> bool:
+        """Whether any rule is not kept within its tolerance."""
+        return any(not outcome.met for outcome in self.estimator.outcomes_)
+
+
+def fit_model(inputs: Inputs, plan: Plan, voice: Voice) -> Fitted:
+    """Fit, compare, gather and save.
+
+    Raises:
+        Interrupted: Ctrl-C; what there is was saved, and the message says how to go on.
+        OCBNNError: what cannot be fitted, or a leftover of an earlier run that is in the way.
+    """
+    _check_leftovers(plan)
+    train, rest = split_rows(inputs.frame, inputs.schema, plan, voice)
+    estimator = new_estimator(inputs, plan)
+    try:
+        with voice.hearing_warnings(but="UNMET"):
+            _fit(estimator, train, inputs.schema, plan, "with_rules", voice)
+        save_stage(plan, estimator)
+        without = _twin(estimator, train, inputs.schema, plan, voice)
+        evidence = _gathered(estimator, without, rest, plan, voice)
+        save_stage(plan, estimator, without, evidence)
+    except BaseException:
+        _tidy(plan.leftovers)
+        raise
+    shutil.rmtree(plan.leftovers, ignore_errors=True)
+    return Fitted(estimator, without, evidence, len(train), len(rest))
+
+
+def new_estimator(inputs: Inputs, plan: Plan) -> Any:
+    """The estimator for the table's task, unfitted; it knows levels and classes of all rows."""
+    from ocbnn import OCBNNClassifier, OCBNNRegressor
+
+    assert inputs.schema.target is not None
+    kind = OCBNNClassifier if inputs.schema.target.task == "classification" else OCBNNRegressor
+    return kind(
+        rules=list(inputs.rules) or None,
+        columns=_declared(inputs.schema, inputs.columns),
+        random_state=plan.seed,
+        **plan.options,
+    )
+
+
+def _declared(schema: Schema, columns: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What was declared, and what the held-out rows must share with the others: kinds, levels, classes."""
+    declared: dict[str, dict[str, Any]] = {name: dict(options) for name, options in columns.items()}
+    for column in schema.columns:
+        own = declared.setdefault(column.name, {})
+        own["kind"] = column.kind
+        if column.kind == "category":
+            own["levels"] = list(column.levels)
+    if schema.target is not None and schema.target.classes:
+        declared.setdefault(schema.target.name, {})["levels"] = list(schema.target.classes)
+    return declared
+
+
+def split_rows(
+    frame: pd.DataFrame, schema: Schema, plan: Plan, voice: Voice
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows to fit, and those held out: a share of each class, by chance."""
+    import numpy as np
+
+    share = plan.hold_out
+    if share is None:
+        share = HELD_OUT if len(frame) >= FEWEST_ROWS else 0.0
+        if not share:
+            voice.say(
+                f"{len(frame)} rows are too few to hold any out, so calibration is not measured.", "yellow"
+            )
+    target = schema.target
+    assert target is not None
+    groups = target.to_model(frame[target.name]) if target.classes else np.zeros(len(frame))
+    generator = np.random.default_rng(plan.seed)
+    held = np.zeros(len(frame), dtype=bool)
+    for group in np.unique(groups):
+        members = generator.permutation(np.flatnonzero(groups == group))
+        held[members[: int(share * len(members))]] = True
+    if held.any():
+        voice.say(
+            f"{int(held.sum()):,} of {len(frame):,} rows are held out of the fit, to see on them whether "
+            "probabilities and intervals are honest (--hold-out 0 fits all)."
+        )
+    return frame[~held], frame[held]
+
+
+def _fit(estimator: Any, rows: pd.DataFrame, schema: Schema, plan: Plan, run: str, voice: Voice) -> None:
+    """Fit, with draws kept as they come.
+
+    Raises:
+        Interrupted: before the first draw, or after some: then the estimator is fitted with those.
+    """
+    assert schema.target is not None
+    folder = plan.leftovers / run
+    X, y = rows[list(schema.names)], rows[schema.target.name]
+    resume = plan.resume and (folder / "run.json").exists()
+    try:
+        estimator.fit(X, y, progress=voice.shows_progress, folder=folder, resume=resume)
+    except KeyboardInterrupt:
+        if _worth_resuming(plan.leftovers):
+            said = "Interrupted before the first draw was kept. The same command with --resume goes on."
+        else:
+            said = "Interrupted while preparing, of which nothing is kept. Nothing was written."
+        raise Interrupted(said) from None
+
+
+def _complete(estimator: Any) -> bool:
+    return bool(estimator.posterior_.provenance.get("complete", True))
+
+
+def save_stage(
+    plan: Plan, estimator: Any, without: Posterior | None = None, evidence: Evidence | None = None
+) -> None:
+    """Save what there is; an interrupted run ends here.
+
+    Raises:
+        Interrupted: the draws are fewer than asked for.
+    """
+    from ocbnn.cli.folders import save_model
+
+    save_model(plan.out, estimator, without, evidence)
+    if not _complete(estimator):
+        chains, draws, _ = estimator.posterior_.draws.shape
+        raise Interrupted(
+            f"Interrupted after {draws:,} draws of each of {chains} chains; {plan.out} holds these. "
+            "The same command with --resume goes on to the end."
+        )
+
+
+def _twin(estimator: Any, rows: pd.DataFrame, schema: Schema, plan: Plan, voice: Voice) -> Posterior | None:
+    """The posterior of the same rows without any rule."""
+    from sklearn.base import clone
+
+    if not plan.compare or not estimator.posterior_.rules:
+        return None
+    voice.say("Fitting the same rows without the rules, to compare (--no-compare skips it).")
+    twin = clone(estimator).set_params(rules=None, prior=plan.options.get("scale"))
+    with voice.hearing_warnings():
+        _fit(twin, rows, schema, plan, "without_rules", voice)
+    if not _complete(twin):
+        raise Interrupted(
+            f"Interrupted while fitting without the rules; {plan.out} holds the model with them. "
+            "The same command with --resume fits the rest."
+        )
+    posterior: Posterior = twin.posterior_
+    return posterior
+
+
+def _gathered(
+    estimator: Any, without: Posterior | None, rest: pd.DataFrame, plan: Plan, voice: Voice
+) -> Evidence:
+    from ocbnn.report import gather
+
+    voice.say("Measuring: rules on fresh points, predictions on the rows held out.")
+    try:
+        with voice.hearing_warnings():
+            return gather(
+                estimator.posterior_,
+                without=without,
+                frame=rest if len(rest) else None,
+                seed=plan.seed,
+                sources=plan.sources,
+            )
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"Interrupted while measuring; {plan.out} holds the model. --resume measures again."
+        ) from None
+
+
+def _check_leftovers(plan: Plan) -> None:
+    if plan.resume and not plan.leftovers.exists():
+        raise InputError(
+            f"There is no interrupted run to resume: {plan.leftovers} does not exist. Leave --resume out."
+        )
+    if plan.leftovers.exists() and not plan.resume:
+        raise InputError(
+            f"{plan.leftovers} holds an interrupted run. Go on with it by the same command with --resume, or "
+            "delete that folder to begin anew."
+        )
+
+
+def _tidy(folder: Path) -> None:
+    """Remove a run of which nothing is worth resuming."""
+    if folder.exists() and not _worth_resuming(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _worth_resuming(folder: Path) -> bool:
+    return any(folder.rglob("*.safetensors"))

@@ -1,0 +1,127 @@
+"""What `lint`, `fit` and `learn-prior` read alike: a table, what is declared about its columns, and rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ocbnn.cli.failures import InputError
+from ocbnn.cli.tables import complete_rows, read_table, require_columns
+from ocbnn.errors import SchemaError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ocbnn.cli.voice import Voice
+    from ocbnn.rules.constraint import Constraint
+    from ocbnn.schema import Schema
+
+LARGEST_FILE = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """A table as it was understood, with its rules.
+
+    Attributes:
+        frame: the complete rows, inputs and target.
+        schema: of the whole table.
+        rules: as constraints.
+        columns: what was declared about columns, for estimators.
+    """
+
+    frame: pd.DataFrame
+    schema: Schema
+    rules: tuple[Constraint, ...]
+    columns: Mapping[str, Mapping[str, Any]]
+
+
+def read_inputs(
+    table: Path,
+    target: str,
+    rules: Path | None,
+    voice: Voice,
+    *,
+    task: str | None = None,
+    columns: Path | None = None,
+    ignore: Sequence[str] | None = None,
+) -> Inputs:
+    """The table, schema and rules behind three files.
+
+    Raises:
+        OCBNNError: any of them cannot be used, with the cause and the remedy.
+    """
+    from ocbnn.rules.files import load_rules
+    from ocbnn.schema import Schema
+
+    declared = {} if columns is None else read_columns(columns)
+    frame = without_columns(read_table(table), ignore or (), target, table)
+    try:
+        schema = Schema.infer(frame, target=target, task=task, columns=declared)  # type: ignore[arg-type]
+    except SchemaError as error:
+        raise InputError(f"{table}: {_for_commands(str(error))}") from error
+    constraints = () if rules is None else load_rules(rules, schema)
+    return Inputs(complete_rows(frame, [*schema.names, target], voice), schema, constraints, declared)
+
+
+def _for_commands(text: str) -> str:
+    """The schema's sentence, with what its remedies are called on the command line."""
+    if "columns=" in text or "drop" in text.lower():
+        text += " (Here, --ignore COLUMN leaves a column out, and --columns FILE declares what it is.)"
+    return text
+
+
+def read_unseen(table: Path, schema: Schema, voice: Voice) -> pd.DataFrame:
+    """Complete rows of a table with all columns of a model and its target."""
+    frame = read_table(table)
+    assert schema.target is not None
+    wanted = [*schema.names, schema.target.name]
+    require_columns(frame, wanted, table)
+    return complete_rows(frame, wanted, voice)
+
+
+def without_columns(frame: pd.DataFrame, ignore: Sequence[str], target: str, table: Path) -> pd.DataFrame:
+    """The table without the columns to be ignored."""
+    require_columns(frame, ignore, table)
+    if target in ignore:
+        raise InputError(f"{target!r} is the target, so it cannot be ignored.")
+    return frame.drop(columns=list(ignore))
+
+
+def read_columns(path: Path) -> dict[str, dict[str, Any]]:
+    """What a YAML file declares about columns: a mapping of names to options.
+
+    Raises:
+        InputError: a file that cannot be read, or holds something else.
+    """
+    import yaml
+
+    try:
+        content = path.read_bytes()[: LARGEST_FILE + 1].decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
+    if len(content) > LARGEST_FILE:
+        raise InputError(f"{path} is larger than {LARGEST_FILE:,} bytes; declarations of columns are not.")
+    try:
+        found = yaml.safe_load(content)
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f" (line {mark.line + 1})"
+        raise InputError(f"{path} is not well-formed YAML{where}: {str(error).splitlines()[0]}.") from None
+    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+        raise InputError(
+            f"{path} does not declare columns; write one line for each: "
+            "`age: {unit: years, bounds: [18, 120]}`."
+        )
+    return {str(name): _options(options) for name, options in found.items()}
+
+
+def _options(options: dict[str, Any]) -> dict[str, Any]:
+    return {
+        str(option): tuple(value) if option == "bounds" and isinstance(value, list) else value
+        for option, value in options.items()
+    }

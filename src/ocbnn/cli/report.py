@@ -1,0 +1,64 @@
+"""`ocbnn report`: everything about a model on one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ocbnn.cli.failures import explained
+from ocbnn.cli.options import TABLE_HELP, Debug, ModelFolder, Quiet, Seed
+
+
+def report(
+    model: ModelFolder,
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="The page; its figures go beside it as JSON.")
+    ] = Path("report.html"),
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TABLE", help=f"Other rows that the fit has not seen, to measure on. {TABLE_HELP}"
+        ),
+    ] = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write a report: one HTML file that needs no network, and its figures as JSON.
+
+    `ocbnn fit` kept what it needs, so no table is asked for.
+
+    Example:  ocbnn report model/ --out report.html
+    """
+    with explained(debug):
+        from ocbnn.cli.cache import keep_compiled
+        from ocbnn.cli.folders import load_evidence, load_model, load_without
+        from ocbnn.cli.inputs import read_unseen
+        from ocbnn.cli.tables import require_writable
+        from ocbnn.cli.voice import Voice
+        from ocbnn.report import gather, write
+
+        keep_compiled()
+        require_writable(out)
+        voice = Voice(quiet=quiet)
+        estimator = load_model(model)
+        evidence = load_evidence(model) if table is None else None
+        with voice.hearing_warnings():
+            if evidence is None:
+                rows = None if table is None else read_unseen(table, estimator.schema_, voice)
+                voice.say(
+                    "Measuring: rules on fresh points"
+                    + (", predictions on the rows given." if table else ".")
+                )
+                evidence = gather(
+                    estimator.posterior_,
+                    without=load_without(model),
+                    frame=rows,
+                    seed=seed,
+                    enforcement=estimator.enforcement_,
+                    sources={} if table is None else {"table": table.name},
+                )
+            page = write(evidence, estimator.posterior_, out)
+        voice.say(f"Written: {page}, and its figures in {page.with_suffix('.json')}.")
