@@ -53,33 +53,10 @@ def test_all_errors_are_of_one_family():
         assert issubclass(error, ocbnn.OCBNNError)
 
 
-def test_the_python_of_the_readme_runs():
+def test_the_python_of_the_readme_runs_and_its_rule_is_met(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
     names: dict[str, object] = {}
     exec(compile(code, str(README), "exec"), names)
-    assert names["gradient"].shape == names["w"].shape
-
-
-def test_the_rules_of_the_readme_parse():
-    import pandas as pd
-
-    text = README.read_text(encoding="utf-8")
-    (block,) = re.findall(r"Other things one can say:\n\n```\n(.*?)```", text, flags=re.DOTALL)
-    rules = [line.split("  #")[0].strip() for line in block.splitlines()]
-    numbers = {
-        "x": [0.5, 1.5],
-        "x1": [0.5, 1.5],
-        "lactate": [1.5, 2.5],
-        "MAP": [60.5, 70.5],
-        "ward": ["ICU", "emergency"],
-    }
-    targets = {
-        "y": pd.Series([0.5, 1.5], name="y"),
-        "label": pd.Series(["green", "blue", "red"], name="label"),
-        "action": pd.Series([0, 1], name="action"),
-    }
-    assert len(rules) == 7
-    for rule in rules:
-        (target,) = (name for name in targets if re.search(rf"\b{name}\b", rule))
-        schema = ocbnn.Schema.infer(pd.DataFrame(numbers), target=targets[target])
-        assert ocbnn.parse_rule(rule, schema).text(schema)
+    assert names["model"].outcomes_[0].met
+    assert ocbnn.load("model").predict(names["new"]).shape == (7,)

@@ -74,9 +74,11 @@ def test_examples_of_a_page_run_from_top_to_bottom(
 
 
 def test_links_lead_to_files_that_exist() -> None:
-    broken = []
-    for page in [*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
-        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
-            if "://" not in target and not (page.parent / target).exists():
-                broken.append(f"{page.relative_to(ROOT)}: {target}")
-    assert not broken
+    link = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+    pages = [*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    links = [(page, target) for page in pages for target in link.findall(page.read_text("utf-8"))]
+    assert not [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page, target in links
+        if "://" not in target and not (page.parent / target).exists()
+    ]
