@@ -13,11 +13,13 @@ from sklearn.exceptions import NotFittedError
 from ocbnn import OCBNNRegressor, OCBNNWarning, RuleError, SchemaError, UnmetRuleError
 from ocbnn.errors import OCBNNError
 from ocbnn.estimators.defaults import base_prior, hidden_units, suited_engine
+from ocbnn.estimators.tables import on_suited_scale
 from ocbnn.inference.hmc import Hmc
 from ocbnn.inference.nuts import Nuts
 from ocbnn.model import Model
 from ocbnn.networks import MLP
 from ocbnn.rules.parse import parse_rule
+from ocbnn.schema import Column
 from small_estimators import small_regressor
 
 
@@ -26,7 +28,7 @@ def table(rows: int = 40, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
     frame = pd.DataFrame(
         {
             "age": generator.uniform(20, 90, rows),
-            "dose": generator.lognormal(1, 0.5, rows),
+            "dose": generator.lognormal(1, 1, rows),
             "ward": generator.choice(["ICU", "surgery"], rows),
         }
     )
@@ -42,9 +44,10 @@ def fitted() -> OCBNNRegressor:
 def twin_functions(model: OCBNNRegressor, frame: pd.DataFrame) -> np.ndarray:
     """The network in NumPy, from the raw table to raw outputs."""
     schema, flat = model.schema_, model.posterior_.flat
+    dose = np.arcsinh(frame["dose"] / schema.column("dose").offset)
     columns = [
-        ((frame[name] - schema.column(name).center) / schema.column(name).scale).to_numpy()
-        for name in ("age", "dose")
+        ((values - schema.column(name).center) / schema.column(name).scale).to_numpy()
+        for name, values in (("age", frame["age"]), ("dose", dose))
     ]
     levels = [(frame["ward"] == level).to_numpy(float) for level in ("ICU", "surgery")]
     inputs = np.column_stack([*columns, *levels])
@@ -148,6 +151,7 @@ def test_weights_are_repetitions(fitted):
     assert weighted.schema_.column("age").scale == pytest.approx(age.std())
     low, high = np.quantile(age, 0.005, method="lower"), np.quantile(age, 0.995, method="higher")
     assert weighted.schema_.column("age").observed == (low, high)
+    assert weighted.schema_.column("dose").transform == "asinh"
 
 
 def test_all_weights_zero_is_an_error():
@@ -189,6 +193,44 @@ def test_declared_columns_reach_the_schema():
     assert model.schema_.column("dose").transform == "log"
     shifted = frame["dose"] + model.schema_.column("dose").offset
     assert model.schema_.column("dose").center == pytest.approx(np.log(shifted).mean())
+
+
+def test_amounts_enter_on_a_log_like_scale_unless_a_transform_is_declared(fitted):
+    """Doses are lognormal, ages uniform; the offset of asinh is the least dose."""
+    frame, y = table(200)
+    free = small_regressor().fit(frame, y).schema_
+    assert (free.column("age").transform, free.column("dose").transform) == ("standardize", "asinh")
+    assert free.column("dose").offset == np.quantile(frame["dose"], 0.005, method="lower")
+    entered = np.arcsinh(frame["dose"] / free.column("dose").offset)
+    assert free.column("dose").center == pytest.approx(entered.mean())
+    assert free.column("dose").scale == pytest.approx(entered.std(ddof=0))
+    declared = small_regressor(columns={"dose": {"transform": "standardize"}}).fit(frame, y)
+    assert declared.schema_.column("dose").transform == "standardize"
+    assert declared.schema_.column("dose").center == pytest.approx(frame["dose"].mean())
+
+
+@pytest.mark.parametrize(
+    ("values", "transform"),
+    [
+        (np.exp(np.linspace(-3, 3, 40)), "asinh"),
+        (np.append(np.zeros(20), np.exp(np.linspace(-1, 3, 40))), "asinh"),
+        (np.linspace(5, 6, 40), "standardize"),
+        (np.exp(np.linspace(-3, 3, 40)) - 1, "standardize"),  # below zero: not an amount
+        (np.append(np.linspace(1, 2, 40), 1e300), "standardize"),
+    ],
+)
+def test_only_amounts_that_become_much_less_skewed_change_their_scale(values, transform):
+    column = on_suited_scale(Column("c", "continuous", (0, 1)), values, np.ones(len(values)))
+    assert column.transform == transform
+    twice = on_suited_scale(Column("c", "continuous", (0, 1)), np.repeat(values, 3), np.ones(3 * len(values)))
+    weighted = on_suited_scale(Column("c", "continuous", (0, 1)), values, np.full(len(values), 3.0))
+    assert weighted == twice
+
+
+def test_a_new_case_below_all_amounts_is_still_a_case():
+    frame, y = table(100)
+    model = small_regressor().fit(frame, y)
+    assert np.isfinite(model.predict(frame.iloc[:2].assign(dose=[0.0, -3.0]))).all()
 
 
 # Rules -------------------------------------------------------------------------------------------------

@@ -247,6 +247,12 @@ class TestDeclarations:
         assert column.bounds == (0.0, math.inf)
         assert infer([0.0, 0.0], transform="log").offset == 1.0
 
+    def test_asinh_turns_at_the_least_size_observed(self):
+        assert infer([0.0, -2.0, 0.5, 100.0], transform="asinh").offset == 0.5
+        assert infer([0.0, 0.0], transform="asinh").offset == 1.0
+        assert infer([0.0, 3.0], transform="asinh", offset=2).offset == 2.0
+        assert infer([0.0, 3.0], transform="asinh").bounds == (-math.inf, math.inf)
+
     def test_a_declared_offset_lets_a_log_take_negative_values(self):
         column = infer([-1.0, 1.0], transform="log", offset=2)
         assert column.offset == 2.0
@@ -282,7 +288,9 @@ class TestDeclarations:
             ([1.0, None, -1.0], {"transform": "log", "offset": 1}, r"row 2 has -1\.0"),
             ([1.0], {"transform": "log", "bounds": (-5, 5)}, "needs values above -0.5"),
             ([1.0], {"transform": "log", "offset": "much"}, "finite number, not 'much'"),
-            ([1.0], {"offset": 1}, "only the transform 'log'"),
+            ([1.0], {"offset": 1}, "only the transforms 'log' and 'asinh'"),
+            ([1.0], {"transform": "asinh", "offset": -1}, "its offset is a positive number, not -1"),
+            ([True, False], {"transform": "asinh"}, "is binary"),
         ],
     )
     def test_what_does_not_fit_is_refused_with_the_reason(self, values, declared, said):

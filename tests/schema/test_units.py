@@ -127,6 +127,18 @@ class TestRoundTrips:
         assert (np.abs(back - coded) <= allowed).all()
 
     @settings(max_examples=100, deadline=None)
+    @given(st.lists(NUMBERS, min_size=1, max_size=12))
+    def test_asinh_up_to_rounding_and_near_zero_a_line(self, values):
+        schema = one_column(np.array(values), kind="continuous", transform="asinh")
+        coded = schema.encode(pd.DataFrame({"c": values}))
+        column = schema.column("c")
+        logs = np.abs(np.arcsinh(coded / column.offset)) + abs(column.center) + column.scale
+        allowed = 8 * EPSILON * (np.abs(coded) + column.offset) * (1 + logs)
+        assert (np.abs(schema.to_raw(schema.to_model(coded)) - coded) <= allowed).all()
+        small = 1e-4 * column.offset
+        assert column.transformed(np.array([small]))[0] == pytest.approx(1e-4, rel=1e-6)
+
+    @settings(max_examples=100, deadline=None)
     @given(
         st.lists(st.integers(-(2**49), 2**49), min_size=1, max_size=12),
         st.sampled_from(["standardize", "none"]),

@@ -77,7 +77,8 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
     # The fit ------------------------------------------------------------------------------------------------
 
     def _fit(self, X: Any, frame: pd.DataFrame, target: pd.Series, sample_weight: Any, **run: Any) -> Self:
-        rows = distinct_rows(frame, target, sample_weight, self._schema(X, frame, target))
+        schema = self._schema(X, frame, target)
+        rows = distinct_rows(frame, target, sample_weight, schema, self._free_columns(schema))
         if isinstance(self.prior, LearntPrior):
             # The learnt weights mean what they mean in the prior's own units, not in those of these rows.
             rows = replace(rows, schema=self.prior.schema)
@@ -102,6 +103,11 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 {**declared.get(name, {}), **options} if isinstance(options, Mapping) else options
             )
         return Schema.infer(frame, target=target, task=self.task, columns=declared)
+
+    def _free_columns(self, schema: Schema) -> frozenset[str]:
+        """The columns whose scale is ours to choose: nobody has declared their transform."""
+        declared = {name for name, options in dict(self.columns or {}).items() if "transform" in options}
+        return frozenset(schema.names) - declared
 
     def _model(self, rows: Rows, rules: Sequence[Constraint], seed: int) -> Model:
         """The model of these rows; subclasses add what their task asks for."""

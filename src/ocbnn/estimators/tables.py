@@ -23,6 +23,10 @@ from ocbnn.errors import SchemaError
 from ocbnn.schema import Column, Schema
 
 OBSERVED = (0.005, 0.995)
+LESS_SKEWED = 0.5
+"""By how much asinh must reduce the skewness of amounts to be taken: an exponential's is 2, a normal's 0."""
+MOST_SPREAD = 1e12
+"""Between the least and the largest amount: beyond, what is small is rounding, and no amount."""
 IMPUTE = (
     "Fill missing values before the fit: make_pipeline(SimpleImputer().set_output(transform='pandas'), "
     "estimator), or drop these rows."
@@ -141,8 +145,22 @@ class Rows:
     schema: Schema
 
 
-def distinct_rows(frame: pd.DataFrame, target: pd.Series, sample_weight: Any, schema: Schema) -> Rows:
-    """Equal rows merged and rows of no weight left out; the schema's scaling follows the weights."""
+def distinct_rows(
+    frame: pd.DataFrame,
+    target: pd.Series,
+    sample_weight: Any,
+    schema: Schema,
+    free: frozenset[str] = frozenset(),
+) -> Rows:
+    """Equal rows merged and rows of no weight left out; the schema's scaling follows the weights.
+
+    Args:
+        frame: the inputs.
+        target: beside them.
+        sample_weight: of each row, or None.
+        schema: of the table as it is.
+        free: columns whose transform nobody has declared: amounts among them are put on a log-like scale.
+    """
     try:
         weights = _check_sample_weight(sample_weight, frame, dtype=np.float64, ensure_non_negative=True)
     except ValueError as error:
@@ -155,15 +173,23 @@ def distinct_rows(frame: pd.DataFrame, target: pd.Series, sample_weight: Any, sc
     total = np.bincount(inverse.ravel(), weights[used])
     rows = used[first]
     merged, outcome = frame.iloc[rows].reset_index(drop=True), target.iloc[rows].reset_index(drop=True)
-    return Rows(merged, outcome, total, weighted_schema(schema, whole[first], total))
+    return Rows(merged, outcome, total, weighted_schema(schema, whole[first], total, free))
 
 
 def weighted_schema(
-    schema: Schema, rows: Float[np.ndarray, "n columns"], weights: Float[np.ndarray, " n"]
+    schema: Schema,
+    rows: Float[np.ndarray, "n columns"],
+    weights: Float[np.ndarray, " n"],
+    free: frozenset[str] = frozenset(),
 ) -> Schema:
     """The schema with centers, scales and observed ranges of the weighted rows (coded, the target last)."""
     columns = tuple(
-        _weighted_column(column, rows[:, place], weights) for place, column in enumerate(schema.columns)
+        _weighted_column(
+            on_suited_scale(column, rows[:, place], weights) if column.name in free else column,
+            rows[:, place],
+            weights,
+        )
+        for place, column in enumerate(schema.columns)
     )
     target = schema.target
     if target is not None and target.task == "regression":
@@ -171,6 +197,31 @@ def weighted_schema(
         observed = _observed(rows[:, -1], weights)
         target = replace(target, center=center, scale=scale, observed=observed)
     return Schema(columns, target)
+
+
+def on_suited_scale(
+    column: Column, values: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]
+) -> Column:
+    """The column as asinh(value / offset) where it holds amounts that are much less skewed that way.
+
+    Amounts (doses, incomes, concentrations) spread over orders of magnitude: on their own scale a few large
+    ones stretch the axis and most rows share one place. asinh is a log for them, and has a value for zero
+    and for a new case below it. The offset is the least amount observed.
+    """
+    positive = values > 0
+    if column.transform != "standardize" or values.min() < 0 or len(np.unique(values)) < 3:
+        return column
+    offset = _observed(values[positive], weights[positive])[0]
+    if values.max() > MOST_SPREAD * offset:
+        return column
+    changed = replace(column, transform="asinh", offset=offset)
+    gain = abs(_skewness(values, weights)) - abs(_skewness(changed.transformed(values), weights))
+    return changed if gain > LESS_SKEWED else column
+
+
+def _skewness(values: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> float:
+    center, scale = _center_and_scale(values, weights)
+    return float(np.average(((values - center) / scale) ** 3, weights=weights))
 
 
 def _weighted_column(column: Column, values: np.ndarray, weights: np.ndarray) -> Column:

@@ -16,7 +16,7 @@ from ocbnn.schema.reading import did_you_mean, listed, python_scalar
 
 Label = str | int | float | bool
 Kind = Literal["continuous", "integer", "binary", "category"]
-Transform = Literal["standardize", "log", "none"]
+Transform = Literal["standardize", "log", "asinh", "none"]
 Task = Literal["regression", "classification"]
 
 LARGEST_INTEGER = 2.0**53
@@ -31,7 +31,9 @@ class Column:
         observed: the range seen in the data (0.5–99.5 % quantiles), raw units; not what is possible.
         bounds: the range declared as possible, raw units.
         levels: a category's labels; its code is the index among them.
-        center, scale: model = (t − center) / scale, where t is the value, or log(value + offset) for "log".
+        center, scale: model = (t − center) / scale, where t is the value, log(value + offset) for "log", or
+            asinh(value / offset) for "asinh": a log for amounts far above the offset, a line around zero,
+            and defined everywhere.
         missing: how many rows had no value when the schema was inferred.
     """
 
@@ -65,8 +67,13 @@ class Column:
             set_field(self, "transform", "none")
         elif self.levels:
             raise SchemaError(f"Column {self.name!r} is {self.kind}; only a category has levels.")
-        if self.transform == "log" and self.kind == "binary":
+        if self.transform in ("log", "asinh") and self.kind == "binary":
             raise SchemaError(f"Column {self.name!r} is binary; a log of 0/1 says nothing. Use 'none'.")
+        if self.transform == "asinh" and not 0 < self.offset < math.inf:
+            raise SchemaError(
+                f"Column {self.name!r} enters as asinh(value / offset), so its offset is a positive number, "
+                f"not {self.offset:g}."
+            )
 
     @property
     def width(self) -> int:
@@ -124,13 +131,17 @@ class Column:
         values = inputs[:, 0] * self.scale + self.center
         if self.transform == "log":
             values = np.exp(values) - self.offset
+        elif self.transform == "asinh":
+            values = self.offset * np.sinh(values)
         if self.kind == "continuous":
             return values
         rounded = np.round(values)
         return (np.clip(rounded, 0, 1) if self.kind == "binary" else rounded) + 0.0
 
     def transformed(self, values: np.ndarray) -> np.ndarray:
-        """The values before centring: themselves, or log(value + offset)."""
+        """The values before centring: themselves, log(value + offset), or asinh(value / offset)."""
+        if self.transform == "asinh":
+            return np.arcsinh(values / self.offset)
         if self.transform != "log":
             return values
         below = values <= -self.offset
