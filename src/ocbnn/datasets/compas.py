@@ -86,7 +86,7 @@ def prepared(frame: pd.DataFrame) -> pd.DataFrame:
         "age": kept["age"],
         "two_year_recid": kept["two_year_recid"],
         "priors_count": kept["priors_count"],
-        "length_of_stay": np.floor(stay / pd.Timedelta(days=1)).astype(np.int64),
+        "length_of_stay": stay.dt.days,
         "c_charge_degree_F": kept["c_charge_degree"] == "F",
         "c_charge_degree_M": kept["c_charge_degree"] == "M",
         "sex_Female": kept["sex"] == "Female",
