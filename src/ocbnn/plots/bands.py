@@ -14,12 +14,15 @@ from ocbnn.plots.style import (
     DASHES,
     DATA,
     FORBIDDEN,
+    LONGEST_ENTRY,
+    LONGEST_LABEL,
     MARKERS,
     MUTED,
     REGION,
     WITH,
     WITHOUT,
     axes_of,
+    shortened,
     styled,
     with_unit,
 )
@@ -182,12 +185,14 @@ def _label(ax: Axes, shown: Slice) -> None:
     if _is_probability(shown):
         ax.set_ylim(-0.02, 1.02)
     if shown.labels:
-        ax.set_xticks(shown.positions, shown.labels)
+        most = max(LONGEST_LABEL // len(shown.labels), 3)
+        ax.set_xticks(shown.positions, [shortened(label, most) for label in shown.labels])
     elif shown.discrete:
         ax.set_xticks(shown.positions, [f"{value:g}" for value in shown.positions])
     else:
         ax.set_xlim(shown.positions[0], shown.positions[-1])
     handles, labels = ax.get_legend_handles_labels()
+    labels = [shortened(label, LONGEST_ENTRY) for label in labels]
     ax.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, borderaxespad=0.2)
 
 

@@ -10,7 +10,17 @@ import pandas as pd
 
 from ocbnn.errors import OCBNNError
 from ocbnn.plots.slices import reference_row, slice_positions
-from ocbnn.plots.style import CLASSES, INK, MARKERS, PAPER, axes_of, styled, with_unit
+from ocbnn.plots.style import (
+    CLASSES,
+    INK,
+    LONGEST_ENTRY,
+    MARKERS,
+    PAPER,
+    axes_of,
+    shortened,
+    styled,
+    with_unit,
+)
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.predict import predict
 from ocbnn.posterior.search import Rule, as_rule_terms
@@ -115,7 +125,7 @@ def _key(ax: Axes, posterior: Posterior) -> None:
             ls="none",
             marker=MARKERS[index % len(MARKERS)],
             color=CLASSES[index % len(CLASSES)],
-            label=f"{posterior.target.name} = {label}",
+            label=shortened(f"{posterior.target.name} = {label}", LONGEST_ENTRY),
         )
         for index, label in enumerate(posterior.classes)
     ]

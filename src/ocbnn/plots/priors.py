@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ocbnn.plots.slices import COVERAGE, Kind, sliced
-from ocbnn.plots.style import WITH, WITHOUT, axes_of, styled, with_unit
+from ocbnn.plots.style import LONGEST_ENTRY, WITH, WITHOUT, axes_of, shortened, styled, with_unit
 from ocbnn.posterior.draws import Posterior
 
 if TYPE_CHECKING:
@@ -50,6 +50,6 @@ def prior_and_posterior(
             ax.set_ylabel(with_unit(curve.label, unit))
             ax.set_xlabel(with_unit(shown.column, shown.unit))
             if shown.labels:
-                ax.set_xticks(x, shown.labels)
+                ax.set_xticks(x, [shortened(label, LONGEST_ENTRY) for label in shown.labels])
         ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, borderaxespad=0.2)
     return ax

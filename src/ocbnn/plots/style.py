@@ -50,6 +50,9 @@ VERDICTS = {
 }
 """Colour and marker of each verdict."""
 
+LONGEST_LABEL, LONGEST_ENTRY = 40, 24
+"""Characters of an axis's label, and of a legend's entry beside another one; names may be of any length."""
+
 SETTINGS: Any = {
     "font.size": 9.0,
     "font.family": "sans-serif",
@@ -102,8 +105,11 @@ def axes_of(ax: Axes | None) -> Axes:
 
 
 def with_unit(name: str, unit: str | None) -> str:
-    """A quantity's name with its unit, where it has one."""
-    return f"{name} ({unit})" if unit else name
+    """A quantity's name with its unit, where it has one, no longer than an axis."""
+    if not unit:
+        return shortened(name, LONGEST_LABEL)
+    unit = shortened(unit, LONGEST_LABEL // 2)
+    return f"{shortened(name, LONGEST_LABEL - len(unit))} ({unit})"
 
 
 def shortened(text: str, most: int = 56) -> str:

@@ -61,7 +61,7 @@ def bands(
 ) -> tuple[BandFacts, ...]:
     """Slices along the chosen columns, each through a typical case of a rule's region, or of the data."""
     found = []
-    for name, term in chosen(posterior, importance).items():
+    for name, term in chosen(posterior, importance):
         at = _raw(posterior.schema, typical_case(posterior, rows, term, seed))
         shown = sliced(posterior, name, at=at)
         other = None
@@ -72,29 +72,27 @@ def bands(
     return tuple(found)
 
 
-def chosen(posterior: Posterior, importance: Mapping[str, float]) -> dict[str, RuleTerm | None]:
-    """Columns to show, each with the rule whose region its slice goes through."""
+def chosen(posterior: Posterior, importance: Mapping[str, float]) -> list[tuple[str, RuleTerm | None]]:
+    """Columns to show, each with the rule whose region its slice goes through.
+
+    First the most important columns, each with a rule about it that was not shown yet; then the other rules,
+    each along a column of its own: a number rather than a class, and one not shown yet where it has any.
+    """
+    schema = posterior.schema
     ranked = sorted(importance, key=lambda name: -importance[name])
-    result: dict[str, RuleTerm | None] = {}
     waiting = [term for term in posterior.rules if term.rule.region.columns()]
-
-    def show(name: str) -> None:
-        term = next((each for each in waiting if name in each.rule.region.columns()), None)
-        if term is None:
-            term = next((t for t in posterior.rules if name in t.rule.region.columns()), None)
-        elif term in waiting:
-            waiting.remove(term)
-        result[name] = term
-
+    result: list[tuple[str, RuleTerm | None]] = []
     for name in ranked[:FIRST]:
-        show(name)
-    while waiting and len(result) < MOST:
-        term = waiting[0]
-        free = [name for name in ranked if name in term.rule.region.columns() and name not in result]
-        if free:
-            show(free[0])
-        if term in waiting:
-            waiting.remove(term)
+        about = [term for term in posterior.rules if name in term.rule.region.columns()]
+        fresh = [term for term in about if term in waiting]
+        term = next(iter(fresh or about), None)
+        waiting = [other for other in waiting if other is not term]
+        result.append((name, term))
+    for term in waiting[: MOST - len(result)]:
+        names = [name for name in ranked if name in term.rule.region.columns()]
+        seen = [name for name, _ in result]
+        names.sort(key=lambda name: (schema.column(name).kind in ("category", "binary"), name in seen))
+        result.append((names[0], term))
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -126,7 +127,7 @@ def _run(posterior: Posterior) -> RunFacts:
     chains, draws, _ = posterior.draws.shape
     return RunFacts(
         engine=known.get("engine"),
-        status=str(known.get("status") or "origin unknown"),
+        status=without_place(str(known.get("status") or "origin unknown")),
         converged=known.get("converged"),
         checked=checks.get("checked"),
         draws=len(posterior.flat) if posterior.kept is not None else chains * draws,
@@ -139,6 +140,11 @@ def _run(posterior: Posterior) -> RunFacts:
         seconds=float(sum(seconds.values())) if seconds else None,
         figures=chain_figures(posterior),
     )
+
+
+def without_place(status: str) -> str:
+    """A verdict on convergence without the input it names, which may be a row of the table."""
+    return re.sub(r" at (?!step ).*?(?= \(R-hat |, and [\d,]+ are asked for|, first in draw )", "", status)
 
 
 def _provenance(posterior: Posterior) -> Json:

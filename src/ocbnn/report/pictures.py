@@ -16,10 +16,11 @@ from ocbnn.plots.changes import Shift, changes
 from ocbnn.plots.obedience import RuleFigure, draw_rules
 from ocbnn.plots.reliability import calibration
 from ocbnn.plots.slices import Slice
+from ocbnn.plots.style import DATA, UNCLEAR
 from ocbnn.posterior.calibration import Calibration
 from ocbnn.report.evidence import BandFacts, Evidence, RuleFacts
 from ocbnn.report.svg import drawn
-from ocbnn.report.words import number, percent
+from ocbnn.report.words import PROBABILITY, number, percent
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,10 @@ class Picture:
     svg: Markup
     caption: str
     alternative: str
+
+
+PARTS = ((UNCLEAR, "s", "-"), (DATA, "^", "--"))
+"""Looks of "where rules apply" and "elsewhere": other ones than with and without the rules."""
 
 
 def rules_picture(evidence: Evidence) -> Picture | None:
@@ -108,18 +113,20 @@ def _band(facts: BandFacts, index: int) -> Picture:
 def _seen(facts: BandFacts) -> str:
     """What to see in a band: the means inside and outside of the ruled part."""
     shown = facts.shown
-    unit = shown.quantity_unit if shown.extent != (0.0, 1.0) else None
+    probability = shown.curves[0].label.startswith("P(")
+    unit = None if probability else shown.quantity_unit
     if len(shown.curves) > 1:
         return "Each class has its own line and bands." + (
             f" A rule applies in {_share(shown)} of the range shown." if shown.zones else ""
         )
     if not shown.zones:
-        return f"No rule applies to it; the mean lies {_between(shown.curves[0].mean, unit)}."
+        return f"No rule applies to it; the mean lies {_between(shown.curves[0].mean, unit, probability)}."
     inside = np.any([zone.inside for zone in shown.zones], axis=0)
-    words = f"Where a rule applies, the mean lies {_between(np.array(shown.curves[0].mean)[inside], unit)}"
+    mean = np.array(shown.curves[0].mean)[inside]
+    words = f"Where a rule applies, the mean lies {_between(mean, unit, probability)}"
     if facts.without is not None:
         other = np.array(facts.without.curves[0].mean)[inside]
-        words += f"; without the rules it would lie {_between(other, unit)}"
+        words += f"; without the rules it would lie {_between(other, unit, probability)}"
     return f"{words}."
 
 
@@ -127,10 +134,12 @@ def _share(shown: Slice) -> str:
     return percent(float(np.mean(np.any([zone.inside for zone in shown.zones], axis=0))))
 
 
-def _between(values: object, unit: str | None) -> str:
+def _between(values: object, unit: str | None, probability: bool) -> str:
     numbers = np.asarray(values, dtype=float)
-    low, high = number(float(numbers.min())), number(float(numbers.max()), unit)
-    return f"at {high}" if low == number(float(numbers.max())) else f"between {low} and {high}"
+    beside = PROBABILITY if probability else float(np.abs(numbers).max())
+    low, high = (number(float(end), None, beside) for end in (numbers.min(), numbers.max()))
+    words = f"at {high}" if low == high else f"between {low} and {high}"
+    return f"{words} {unit}" if unit else words
 
 
 def calibration_pictures(evidence: Evidence) -> tuple[Picture, ...]:
@@ -168,7 +177,8 @@ def calibration_pictures(evidence: Evidence) -> tuple[Picture, ...]:
 
 
 def _calibration(found: dict[str, Calibration]) -> Callable[[Axes], Axes]:
-    return lambda ax: calibration(found, ax=ax)
+    looks = PARTS if "elsewhere" in found or "where rules apply" in found else None
+    return lambda ax: calibration(found, looks=looks, ax=ax)
 
 
 def _upper(text: str) -> str:

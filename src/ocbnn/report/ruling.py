@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from ocbnn.inference.measure import contradicting_rows
 from ocbnn.model import Data
@@ -116,12 +116,19 @@ def _unmet_reason(provenance: Mapping[str, Any], name: str) -> str | None:
 # What the rules change --------------------------------------------------------------------------------------
 
 
-def _moved_rows(posterior: Posterior, without: Posterior, rows: HeldOut) -> np.ndarray:
-    """Which held-out rows are predicted otherwise."""
+class Moved(NamedTuple):
+    """How far each held-out row's prediction moves through the rules, and whether it is another answer."""
+
+    size: Float[np.ndarray, " n"]
+    changed: Bool[np.ndarray, " n"]
+
+
+def _moved_rows(posterior: Posterior, without: Posterior, rows: HeldOut) -> Moved:
     here, there = (point_predictions(each, rows.coded) for each in (posterior, without))
+    size = change_sizes(here, there)
     if posterior.classes:
-        return here.argmax(axis=1) != there.argmax(axis=1)
-    return np.abs(here - there) > CHANGED * float(np.std(posterior.target.to_raw(rows.y_model)))
+        return Moved(size, here.argmax(axis=1) != there.argmax(axis=1))
+    return Moved(size, size > CHANGED * float(np.std(posterior.target.to_raw(rows.y_model))))
 
 
 def _change(
@@ -130,7 +137,7 @@ def _change(
     term: RuleTerm,
     fresh: Float[np.ndarray, "points Q"],
     rows: HeldOut | None,
-    moved: np.ndarray | None,
+    moved: Moved | None,
 ) -> Change:
     here, there = (point_predictions(each, fresh) for each in (posterior, without))
     size = change_sizes(here, there)
@@ -141,16 +148,12 @@ def _change(
     outside_size = None
     if rows is not None and moved is not None:
         inside = term.rule.region.contains(rows.coded, term.schema)
-        outside = rows.coded[~inside]
-        if len(outside):
-            outside_size = float(
-                change_sizes(*(point_predictions(each, outside) for each in (posterior, without))).mean()
-            )
+        outside_size = None if inside.all() else float(moved.size[~inside].mean())
         counts = {
             "rows_inside": int(inside.sum()),
-            "changed_inside": int(moved[inside].sum()),
+            "changed_inside": int(moved.changed[inside].sum()),
             "rows_outside": int((~inside).sum()),
-            "changed_outside": int(moved[~inside].sum()),
+            "changed_outside": int(moved.changed[~inside].sum()),
         }
     return Change(
         quantity,

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from ocbnn.plots.style import CLASSES, ROLES, styled
 
-WIDTH = 4.3
+WIDTH = 3.9
 """Inches at 72 points: narrow, so that text is readable where a phone shows the figure at full width."""
 VARIABLES = {colour: f"var(--{role}, {colour})" for role, colour in ROLES.items()} | {
     colour: f"var(--class-{index}, {colour})" for index, colour in enumerate(CLASSES, 1)

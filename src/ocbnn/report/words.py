@@ -15,6 +15,8 @@ Tone = Literal["met", "unclear", "unmet", "plain"]
 TONES: dict[str, Tone] = {"met": "met", "unmet": "unmet", "not shown at this tolerance": "unclear"}
 NARROW = "\u202f"
 """The space between a number and %, at which no line breaks."""
+PROBABILITY = 0.5
+"""What probabilities are written beside: three decimals."""
 BADGES = {"met": "met", "unmet": "UNMET", "not shown at this tolerance": "not shown"}
 
 
@@ -219,15 +221,16 @@ def rule_figures(rule: RuleFacts) -> tuple[tuple[str, str, Estimate | None], ...
 def change_sentence(change: Change, probability: bool) -> str:
     """What the rules change where one of them applies."""
     unit = change.unit
-    largest = max(abs(change.without), abs(change.with_rules))
+    largest = PROBABILITY if probability else max(abs(change.without), abs(change.with_rules))
     before, after = (number(value, None, largest) for value in (change.without, change.with_rules))
     text = f"Where it applies, the rules move the mean {change.quantity} from {before} to {after}"
     text += "." if probability or not unit else f" {unit}."
-    if change.where is not None:
+    if change.where is not None and change.size_where is not None:
+        beside = PROBABILITY if probability else change.size_where
+        most, mean = (number(size, unit, beside) for size in (change.size_where, change.size_inside))
         text += (
-            f" Predictions move most where {_range_words(change.where)}: by {number(change.size_where, unit)}"
+            f" Predictions move most where {_range_words(change.where)}: by {most}, and {mean} on average."
         )
-        text += f", against {number(change.size_inside, unit)} on average."
     if change.rows_inside is not None and change.changed_inside is not None:
         text += f" {_rows_words(change)}"
     return text
@@ -287,9 +290,11 @@ def score_sentence(evidence: Evidence) -> str | None:
         else "the rules cost something"
     )
     sign = "+" if score.difference >= 0 else "−"
+    beside = max(abs(score.difference), error)
+    change, spread = (number(value, None, beside) for value in (abs(score.difference), error))
     return (
-        f"The log score, which rewards probability given to what then happened, changes by {sign}"
-        f"{abs(score.difference):.2g} ± {error:.1g} per row through the rules: {how}."
+        f"The log score, which rewards probability given to what then happened, changes by {sign}{change} "
+        f"± {spread} per row through the rules: {how}."
     )
 
 
