@@ -35,8 +35,7 @@ def enforce(
     """
     with explained(debug):
         from ocbnn.cli.cache import keep_compiled
-        from ocbnn.cli.folders import load_model, load_without, save_model
-        from ocbnn.cli.tables import require_writable
+        from ocbnn.cli.folders import load_model, load_without, require_folder, save_model
         from ocbnn.cli.voice import Voice
 
         keep_compiled()
@@ -44,7 +43,7 @@ def enforce(
             raise InputError(f"--method is {' or '.join(METHODS)}, not {method!r}.")
         if out.resolve() == model.resolve():
             raise InputError(f"{out} is the model itself; give the enforced copy a folder of its own.")
-        require_writable(out)
+        require_folder(out)
         voice = Voice(quiet=quiet)
         estimator = load_model(model)
         if not estimator.posterior_.rules:

@@ -124,16 +124,17 @@ def fit(
     with explained(debug):
         from ocbnn.cli.cache import keep_compiled
         from ocbnn.cli.fitting import Plan, fit_model
+        from ocbnn.cli.folders import require_folder
         from ocbnn.cli.inputs import read_inputs
         from ocbnn.cli.plain import print_json
-        from ocbnn.cli.tables import require_writable
         from ocbnn.cli.voice import Voice
 
         keep_compiled()
         voice = Voice(quiet=quiet, aside=json)
-        require_writable(out)
+        require_folder(out)
         widths = hidden_units(hidden)
         read = read_inputs(table, target, rules, voice, task=task, columns=columns, ignore=ignore)
+        refuse_constant(read)
         refuse_errors(read, voice)
         named = {"table": table, "rules": rules, "prior": prior}
         plan = Plan(
@@ -208,6 +209,26 @@ def quick_preparation() -> Any:
     from ocbnn.inference.strength import StrengthSearch
 
     return Settings(strength=StrengthSearch(rounds=6, effective=100.0, most=100))
+
+
+def refuse_constant(read: Inputs) -> None:
+    """Refuse columns of which nothing can be learnt, unless somebody has declared that they mean it.
+
+    Raises:
+        InputError: a column, or the target, with one value in all rows.
+    """
+    target = read.schema.target
+    assert target is not None
+    for name in (target.name, *read.schema.names):
+        if name in read.columns or read.frame[name].nunique() > 1:
+            continue
+        same = f"{name!r} is {read.frame[name].iloc[0]!s} in every row"
+        if name == target.name:
+            raise InputError(f"The target {same}: there is nothing to predict.")
+        raise InputError(
+            f"The column {same}, so nothing can be learnt of it. Leave it out with --ignore {name}; or, "
+            "where a rule speaks of other values, declare its bounds with --columns."
+        )
 
 
 def refuse_errors(read: Inputs, voice: Voice) -> None:

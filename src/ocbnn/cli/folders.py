@@ -17,8 +17,17 @@ if TYPE_CHECKING:
     from ocbnn.posterior.draws import Posterior
     from ocbnn.report.evidence import Evidence
 
-WITHOUT_RULES, EVIDENCE = "without_rules", "evidence.json"
 LARGEST_EVIDENCE = 64 * 2**20
+
+
+def require_folder(path: Path) -> None:
+    """Refuse, before any work is done, a place where a model's folder cannot be written."""
+    from ocbnn.cli.tables import require_writable
+    from ocbnn.posterior.files import NAMES
+    from ocbnn.storing.folders import require_own_folder
+
+    require_writable(path)
+    require_own_folder(path, NAMES)
 
 
 def load_model(path: Path) -> Any:
@@ -33,7 +42,7 @@ def save_model(
 ) -> None:
     """Write the model's folder, whole or not at all, in place of an earlier one."""
     from ocbnn.estimators.files import save
-    from ocbnn.posterior.files import packed
+    from ocbnn.posterior.files import EVIDENCE, WITHOUT_RULES, packed
 
     beside: dict[str, bytes] = {}
     if without is not None:
@@ -46,7 +55,7 @@ def save_model(
 
 def load_without(path: Path) -> Posterior | None:
     """The posterior without rules that was fitted beside the model, if there is one."""
-    from ocbnn.posterior.files import load
+    from ocbnn.posterior.files import WITHOUT_RULES, load
 
     folder = path / WITHOUT_RULES
     return load(folder).posterior if folder.is_dir() else None
@@ -58,6 +67,7 @@ def load_evidence(path: Path) -> Evidence | None:
     Raises:
         InputError: a file that cannot be read as such.
     """
+    from ocbnn.posterior.files import EVIDENCE
     from ocbnn.report.evidence import Evidence
     from ocbnn.storing.folders import read_file
 

@@ -39,7 +39,7 @@ def learn_prior(
     with explained(debug):
         from ocbnn.amortize import AmortizedPrior
         from ocbnn.cli.cache import keep_compiled
-        from ocbnn.cli.fit import hidden_units, refuse_errors
+        from ocbnn.cli.fit import hidden_units, refuse_constant, refuse_errors
         from ocbnn.cli.inputs import read_inputs
         from ocbnn.cli.plain import print_json
         from ocbnn.cli.tables import require_writable
@@ -52,6 +52,7 @@ def learn_prior(
         require_writable(out)
         widths = hidden_units(hidden)
         read = read_inputs(table, target, rules, voice, task=task, columns=columns, ignore=ignore)
+        refuse_constant(read)
         refuse_errors(read, voice)
         assert read.schema.target is not None
         classes = len(read.schema.target.classes)

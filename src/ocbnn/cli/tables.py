@@ -136,23 +136,24 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
     A device such as /dev/stdout or /dev/full is written to as it is.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and not path.is_file():
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise InputError(f"{path} is a folder; give the name of a file.")
-        write(path)
-        return
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
-    os.close(handle)
-    part = Path(name)
-    try:
-        write(part)
-        part.chmod(0o666 & ~_umask())
-        part.replace(path)
+        if path.exists() and not path.is_file():
+            write(path)
+            return
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+        os.close(handle)
+        part = Path(name)
+        try:
+            write(part)
+            part.chmod(0o666 & ~_umask())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def require_writable(path: Path) -> None:

@@ -1,0 +1,295 @@
+"""Every command as a user meets it, on a small table."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from command_line import run, small_table, words
+from ocbnn import __version__
+from ocbnn.cli.app import app
+from ocbnn.cli.cache import FOLDER, keep_compiled
+from ocbnn.inference.loop import Loop
+
+COMMAND = Path(sys.executable).with_name("ocbnn")
+COMMANDS = [command.name for command in app.registered_commands]
+
+
+def fit(files, out, *more, target="y", ignore="sick"):
+    call = ["fit", files / "table.csv", "--target", target, "--ignore", ignore, "--out", out]
+    return run(*call, "--rules", files / "rules.yaml", *more)
+
+
+class TestHelp:
+    def test_it_loads_nothing_heavy(self):
+        program = (
+            "import sys; from ocbnn.cli import main; sys.argv = ['ocbnn', '--help']\n"
+            "try: main()\n"
+            "except SystemExit: pass\n"
+            "print(sorted({'jax', 'numpy', 'pandas', 'scipy', 'sklearn', 'lark', 'yaml'} & set(sys.modules)))"
+        )
+        shown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+        assert shown.stdout.strip().splitlines()[-1] == "[]"
+
+    def test_it_lists_the_commands(self):
+        listed = ["demo", "lint", "fit", "predict", "check", "enforce", "report", "learn-prior", "reproduce"]
+        assert listed == COMMANDS
+        assert set(listed) <= set(run("--help").output.split())
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_every_command_shows_an_example(self, command):
+        result = run(command, "--help")
+        assert result.exit_code == 0
+        assert f"Example: ocbnn {command} " in words(result)
+
+    def test_version_is_the_packages(self):
+        assert run("--version").output == f"ocbnn {__version__}\n"
+
+    def test_shells_can_complete(self):
+        environment = {
+            **os.environ,
+            "_OCBNN_COMPLETE": "complete_bash",
+            "COMP_WORDS": "ocbnn le",
+            "COMP_CWORD": "1",
+        }
+        shown = subprocess.run([COMMAND], env=environment, capture_output=True, text=True)
+        assert shown.stdout.split() == ["learn-prior"]
+
+
+class TestFit:
+    def test_it_saves_the_model_with_its_twin_and_its_evidence(self, files, tmp_path, small_budget):
+        out = tmp_path / "model"
+        result = fit(files, out)
+        assert result.exit_code == 0, result.output
+        assert {"model.json", "rules.yaml", "without_rules", "evidence.json"} <= {
+            p.name for p in out.iterdir()
+        }
+        assert not out.with_name("model.run").exists()
+        evidence = json.loads((out / "evidence.json").read_text())
+        assert evidence["compared"]
+        assert evidence["sources"] == {"table": "table.csv", "rules": "rules.yaml"}
+        assert "12 of 60 rows are held out" in words(result)
+        assert evidence["held_out_rows"] == 12
+
+    def test_json_is_one_document_and_words_go_elsewhere(self, files, tmp_path, small_budget):
+        result = fit(files, tmp_path / "m", "--json", "--no-compare", "--hold-out", "0")
+        told = json.loads(result.stdout)
+        assert (told["rows"], told["held_out"], told["compared"]) == (60, 0, False)
+        assert [rule["name"] for rule in told["rules"]] == ["high"]
+        assert not (tmp_path / "m" / "without_rules").exists()
+
+    def test_a_rule_that_is_not_kept_is_unmet_and_saved_all_the_same(self, own_files, small_budget):
+        (own_files / "rules.yaml").write_text("- {name: far, rule: always y >= 50}\n")
+        more = ("--no-compare", "--hold-out", "0", "--quiet")
+        result = fit(own_files, own_files / "m", *more)
+        assert result.exit_code == 0
+        assert result.stdout == ""
+        assert "UNMET far" in result.stderr
+        assert (own_files / "m" / "model.json").exists()
+        assert fit(own_files, own_files / "m", *more, "--strict").exit_code == 1
+
+    def test_rows_with_missing_values_are_left_out_and_named(self, own_files, small_budget):
+        table = small_table()
+        table.loc[[3, 5], "x"] = None
+        table.loc[5, "age"] = None
+        table.to_csv(own_files / "table.csv", index=False)
+        result = fit(own_files, own_files / "m", "--no-compare", "--json")
+        assert json.loads(result.stdout)["rows"] + json.loads(result.stdout)["held_out"] == 58
+        assert "2 of 60 rows have missing values and are left out: rows 3, 5" in re.sub(
+            r"\s+", " ", result.stderr
+        )
+        assert "x (2), age (1)" in re.sub(r"\s+", " ", result.stderr)
+
+    def test_classes_and_levels_that_are_rare_do_not_break_the_held_out_rows(self, own_files, small_budget):
+        table = small_table()
+        table.loc[7, "ward"] = "rare"
+        table.to_csv(own_files / "table.csv", index=False)
+        (own_files / "rules.yaml").write_text("- if x > 1 then sick = yes\n")
+        for seed in range(2):
+            call = ("--no-compare", "--quiet", "--seed", seed)
+            result = fit(own_files, own_files / "m", *call, target="sick", ignore="y")
+            assert result.exit_code == 0, result.output
+
+
+class TestInterruption:
+    def interrupted(self, monkeypatch, after):
+        """Ctrl-C during a chunk of steps, after so many whole ones."""
+        advance, done = Loop.advance, []
+
+        def until(loop):
+            if len(done) == after:
+                raise KeyboardInterrupt
+            done.append(None)
+            return advance(loop)
+
+        monkeypatch.setattr(Loop, "advance", until)
+
+    def test_draws_so_far_are_saved_and_resume_goes_on(self, files, tmp_path, small_budget):
+        out, quiet = tmp_path / "m", ("--no-compare", "--hold-out", "0")
+        with pytest.MonkeyPatch.context() as patch:
+            self.interrupted(patch, after=1)
+            result = fit(files, out, *quiet)
+        assert result.exit_code == 130
+        assert "--resume goes on" in words(result)
+        assert run("predict", out, files / "table.csv").exit_code == 0
+        again = fit(files, out, *quiet)
+        assert again.exit_code == 2
+        assert "--resume" in words(again)
+        assert fit(files, out, *quiet, "--resume").exit_code == 0
+        assert not out.with_name("m.run").exists()
+        whole = tmp_path / "whole"
+        assert fit(files, whole, *quiet).exit_code == 0
+        draws = [(folder / "draws.safetensors").read_bytes() for folder in (out, whole)]
+        assert draws[0] == draws[1]
+
+    def test_before_the_first_step_nothing_is_left(self, files, tmp_path, small_budget):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                "ocbnn.estimators.base.infer", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+            )
+            result = fit(files, tmp_path / "m")
+        assert result.exit_code == 130
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestPredict:
+    def test_there_is_a_line_for_every_row_in_its_order(self, files, tmp_path):
+        table = small_table().sample(frac=1, random_state=1).assign(name=lambda t: t.index.map("p{}".format))
+        table.iloc[4, table.columns.get_loc("x")] = None
+        table.to_csv(tmp_path / "new.csv", index=False)
+        result = run(
+            "predict", files / "model", tmp_path / "new.csv", "--keep", "name", "--out", tmp_path / "p.csv"
+        )
+        assert result.exit_code == 0, result.output
+        found = pd.read_csv(tmp_path / "p.csv")
+        assert list(found["name"]) == list(table["name"])
+        assert found["prediction"].isna().to_list() == [row == 4 for row in range(60)]
+        complete = found.dropna()
+        assert (complete["lower"] < complete["prediction"]).all()
+        assert (complete["prediction"] < complete["upper"]).all()
+
+    def test_wider_intervals_cover_more(self, files, tmp_path):
+        widths = []
+        for share in ("0.5", "0.95"):
+            out = tmp_path / f"{share}.parquet"
+            run("predict", files / "model", files / "table.csv", "--interval", share, "--out", out)
+            found = pd.read_parquet(out)
+            widths.append(found["upper"] - found["lower"])
+        assert (widths[0] < widths[1]).all()
+
+    def test_stdout_is_data_alone(self, files):
+        result = run("predict", files / "model", files / "table.csv")
+        header, *rows = result.stdout.splitlines()
+        assert header.startswith("prediction,lower,upper")
+        assert len(rows) == 60
+
+    def test_json_are_records(self, files):
+        records = json.loads(run("predict", files / "model", files / "table.csv", "--json").stdout)
+        assert len(records) == 60
+        assert {"prediction", "lower", "upper"} <= set(records[0])
+
+    def test_a_device_that_is_full_is_a_sentence(self, files):
+        if not Path("/dev/full").exists():
+            pytest.skip("no /dev/full here")
+        (link := files.parent / "full.csv").symlink_to("/dev/full")
+        result = run("predict", files / "model", files / "table.csv", "--out", link)
+        assert result.exit_code == 2
+        assert "No space left" in words(result)
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+    def test_a_disk_that_is_full_leaves_no_part_of_a_file(self, files, tmp_path):
+        program = (
+            "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
+            "from ocbnn.cli import main; main()"
+        )
+        call = [sys.executable, "-c", program, "predict", files / "model", files / "table.csv"]
+        done = subprocess.run([*call, "--out", tmp_path / "p.csv"], capture_output=True, text=True)
+        assert done.returncode == 2
+        assert "cannot be written: File too large" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestCheck:
+    def test_figures_come_with_intervals_and_the_worst_place(self, files):
+        result = run("check", files / "model", "--points", 50)
+        assert "if x > 1 then y >= 0" in words(result)
+        assert "worst at x" in words(result)
+
+    def test_json_has_every_figure(self, files):
+        result = run("check", files / "model", "--points", 50, "--by", "ward", "--json")
+        (rule,) = json.loads(result.stdout)["rules"]
+        assert {"value", "low", "high", "effective"} == set(rule["epsilon_mean"])
+        assert [group["group"] for group in rule["groups"]] == ["ward = a", "ward = b", "ward = c"]
+
+    def test_too_few_draws_to_show_it_is_1_when_strict(self, files):
+        call = ("check", files / "model", "--points", 50)
+        assert json.loads(run(*call, "--json").stdout)["not_shown"] == ["if x > 1 then y >= 0"]
+        assert run(*call).exit_code == 0
+        assert run(*call, "--strict").exit_code == 1
+
+
+class TestEnforceAndReport:
+    def test_enforced_predictions_obey(self, files, tmp_path):
+        (tmp_path / "rules.yaml").write_text("- always y >= 1\n")
+        assert run("enforce", files / "model", "--out", tmp_path / "e").exit_code == 0
+        result = run("predict", tmp_path / "e", files / "table.csv", "--out", tmp_path / "p.csv")
+        assert result.exit_code == 0, result.output
+        found, table = pd.read_csv(tmp_path / "p.csv"), small_table()
+        assert (found.loc[table["x"] > 1, "lower"] >= 0).all()
+
+    def test_draws_that_obey_are_kept(self, files, tmp_path):
+        result = run("enforce", files / "model", "--method", "draws", "--out", tmp_path / "e")
+        assert result.exit_code == 0, result.output
+        assert "draws obey every rule" in words(result)
+
+    def test_the_report_needs_no_table(self, files, tmp_path):
+        result = run("report", files / "model", "--out", tmp_path / "r.html")
+        assert result.exit_code == 0, result.output
+        assert "<html" in (tmp_path / "r.html").read_text()
+        assert json.loads((tmp_path / "r.json").read_text())["held_out_rows"] == 60
+
+    def test_an_enforced_model_has_a_report_of_its_own(self, files, tmp_path):
+        run("enforce", files / "model", "--out", tmp_path / "e")
+        result = run("report", tmp_path / "e", "--table", files / "table.csv", "--out", tmp_path / "r.html")
+        assert result.exit_code == 0, result.output
+        told = json.loads((tmp_path / "r.json").read_text())
+        assert (told["enforcement"], told["held_out_rows"], told["compared"]) == ("truncate", 60, True)
+
+
+class TestCache:
+    def test_compiled_programs_are_kept_in_the_users_cache_folder(self, monkeypatch, tmp_path):
+        monkeypatch.delenv(FOLDER)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        monkeypatch.setenv("HOME", str(tmp_path))
+        keep_compiled()
+        assert Path(os.environ[FOLDER]).is_dir()
+        assert tmp_path in Path(os.environ[FOLDER]).parents
+
+    def test_a_users_own_choice_stays(self, monkeypatch):
+        monkeypatch.setenv(FOLDER, "/elsewhere")
+        keep_compiled()
+        assert os.environ[FOLDER] == "/elsewhere"
+
+    def test_importing_the_library_changes_nothing(self):
+        environment = {name: value for name, value in os.environ.items() if name != FOLDER}
+        program = "import os, ocbnn; ocbnn.OCBNNRegressor; print('JAX_COMPILATION_CACHE_DIR' in os.environ)"
+        call = [sys.executable, "-c", program]
+        done = subprocess.run(call, check=True, env=environment, capture_output=True, text=True)
+        assert done.stdout.strip() == "False"
+
+
+def test_arrays_and_records_become_plain_json():
+    from ocbnn.cli.plain import plain
+
+    assert plain({"a": np.float64(1.5), "b": (np.nan, np.int64(2)), "c": np.arange(2)}) == {
+        "a": 1.5,
+        "b": [None, 2],
+        "c": [0, 1],
+    }
