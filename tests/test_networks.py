@@ -52,6 +52,19 @@ def test_an_mlp_is_its_layers_one_after_the_other(activation, hidden):
     np.testing.assert_allclose(network.apply(w, X), expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("hidden", [(), (4, 2)], ids=str)
+def test_the_first_layer_of_a_mixing_network_sees_mixed_inputs(hidden):
+    mixing = np.random.default_rng(2).normal(size=(3, 3))
+    network = MLP(3, hidden, 2, "tanh", tuple(map(tuple, mixing)))
+    w = np.random.default_rng(1).normal(size=network.size)
+    np.testing.assert_allclose(
+        network.apply(w, X), MLP(3, hidden, 2, "tanh").apply(w, X @ mixing), rtol=1e-10
+    )
+    np.testing.assert_allclose(network.mixed(jnp.asarray(X)), X @ mixing, rtol=1e-12)
+    with pytest.raises(ModelError, match="mixing is a matrix of 3 × 3"):
+        MLP(3, hidden, 2, "tanh", ((1.0,),))
+
+
 def test_one_input_and_one_unit_are_no_special_case():
     network = MLP(1, (1,), 1, "tanh")
     w = np.array([0.5, -0.2, 2.0, 0.1])

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -71,15 +71,29 @@ class MLP:
     """Dense layers of any depth and width; `hidden=()` is a linear model.
 
     Layout of w, layer by layer: the weights (inputs × outputs, row by row), then the biases.
+
+    Attributes:
+        inputs: columns in model units.
+        hidden: units of each hidden layer.
+        outputs: of the last layer.
+        activation: a name in `ACTIVATIONS`.
+        mixing: a fixed matrix M, row by row: the first layer sees x·M instead of x. With independent weights
+            of unit variance, those of the columns themselves then have the covariance M·Mᵀ.
     """
 
     inputs: int
     hidden: tuple[int, ...] = (10,)
     outputs: int = 1
     activation: str = "rbf"
+    mixing: tuple[tuple[float, ...], ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
+        if self.mixing is not None and np.shape(self.mixing) != (self.inputs, self.inputs):
+            raise ModelError(
+                f"mixing is a matrix of {self.inputs} × {self.inputs} numbers, one row and column for each "
+                f"input, not of the shape {np.shape(self.mixing)}."
+            )
         if self.activation not in ACTIVATIONS:
             raise ModelError(
                 f"There is no activation {self.activation!r}; choose one of {', '.join(ACTIVATIONS)}, "
@@ -116,7 +130,11 @@ class MLP:
 
     def apply(self, w: Float[Array, " size"], x: Float[AnyArray, "n d"]) -> Float[Array, "n outputs"]:
         nonlinearity = ACTIVATIONS[self.activation].function
-        *hidden, (weights, biases) = self.unravel(w)
+        (first, first_biases), *rest = self.unravel(w)
+        if self.mixing is not None:
+            # x·(M·W) and not (x·M)·W: there are more rows than columns.
+            first = jnp.asarray(self.mixing, first.dtype) @ first
+        *hidden, (weights, biases) = [(first, first_biases), *rest]
         values = jnp.asarray(x, weights.dtype)
         for hidden_weights, hidden_biases in hidden:
             values = nonlinearity(_dense(values, hidden_weights, hidden_biases))
@@ -125,6 +143,10 @@ class MLP:
     def initial(self, key: Key) -> Float[Array, " size"]:
         """A starting point: weights N(0, 1/fan-in), so that no layer starts saturated."""
         return jax.random.normal(as_key(key), (self.size,)) / jnp.sqrt(jnp.asarray(self.fan_in()))
+
+    def mixed(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        """What the first layer sees of the inputs."""
+        return x if self.mixing is None else x @ jnp.asarray(self.mixing, x.dtype)
 
     def fan_in(self) -> Float[np.ndarray, " size"]:
         """For each weight the number of units that feed into its unit; 1 for biases."""

@@ -32,7 +32,7 @@ def twin_probabilities(model: OCBNNClassifier, frame: pd.DataFrame, outputs: int
             (frame[name] - model.schema_.column(name).center) / model.schema_.column(name).scale
             for name in frame.columns
         ]
-    )
+    ) @ np.array(model.posterior_.model.network.mixing)
     result = []
     for w in model.posterior_.flat.astype(float):
         hidden = np.tanh(inputs @ w[:8].reshape(2, 4) + w[8:12])

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from ocbnn import OCBNNRegressor, OCBNNWarning, RuleError, SchemaError, UnmetRuleError
 from ocbnn.errors import OCBNNError
-from ocbnn.estimators.defaults import base_prior, hidden_units, suited_engine
+from ocbnn.estimators.defaults import base_prior, hidden_units, mixing, suited_engine
 from ocbnn.estimators.tables import on_suited_scale
 from ocbnn.inference.hmc import Hmc
 from ocbnn.inference.nuts import Nuts
@@ -50,7 +50,7 @@ def twin_functions(model: OCBNNRegressor, frame: pd.DataFrame) -> np.ndarray:
         for name, values in (("age", frame["age"]), ("dose", dose))
     ]
     levels = [(frame["ward"] == level).to_numpy(float) for level in ("ICU", "surgery")]
-    inputs = np.column_stack([*columns, *levels])
+    inputs = np.column_stack([*columns, *levels]) @ np.array(model.posterior_.model.network.mixing)
     outputs = []
     for w in flat.astype(float):
         first, rest = w[: 4 * 4].reshape(4, 4), w[16:]
@@ -196,11 +196,11 @@ def test_declared_columns_reach_the_schema():
 
 
 def test_amounts_enter_on_a_log_like_scale_unless_a_transform_is_declared(fitted):
-    """Doses are lognormal, ages uniform; the offset of asinh is the least dose."""
+    """Doses are lognormal, ages uniform; the offset of asinh is a quarter of the least dose."""
     frame, y = table(200)
     free = small_regressor().fit(frame, y).schema_
     assert (free.column("age").transform, free.column("dose").transform) == ("standardize", "asinh")
-    assert free.column("dose").offset == np.quantile(frame["dose"], 0.005, method="lower")
+    assert free.column("dose").offset == np.quantile(frame["dose"], 0.005, method="lower") / 4
     entered = np.arcsinh(frame["dose"] / free.column("dose").offset)
     assert free.column("dose").center == pytest.approx(entered.mean())
     assert free.column("dose").scale == pytest.approx(entered.std(ddof=0))
@@ -313,6 +313,27 @@ def test_the_default_priors_functions_are_as_large_as_the_target():
     x = np.random.default_rng(0).normal(size=(50, 5))
     values = [np.asarray(network.apply(prior.sample(seed), x)) for seed in range(300)]
     assert 0.5 < np.std(values) < 2.0
+
+
+def test_weights_of_columns_are_as_correlated_a_priori_as_the_columns():
+    generator = np.random.default_rng(0)
+    common = generator.normal(size=(400, 1))
+    inputs = np.column_stack([common + 0.5 * generator.normal(size=(400, 2)), generator.normal(size=400)])
+    found = np.array(mixing(inputs, np.ones(400)))
+    covariance = found @ found.T
+    shrunk = np.corrcoef(inputs.T) * 400 / 403
+    np.fill_diagonal(shrunk, 1.0)
+    np.testing.assert_allclose(covariance / covariance[0, 0], shrunk, atol=1e-9)
+    # A unit's input, averaged over unit weights, varies by D = 3 as with independent columns.
+    assert np.trace(found.T @ shrunk @ found) == pytest.approx(3.0)
+    weighted = np.array(mixing(inputs[:50], np.full(50, 2.0)))
+    np.testing.assert_allclose(weighted, mixing(np.repeat(inputs[:50], 2, axis=0), np.ones(100)), atol=1e-12)
+
+
+def test_a_constant_column_one_column_and_too_many_are_no_trouble():
+    assert mixing(np.zeros((5, 1)), np.ones(5)) is None
+    assert mixing(np.zeros((5, 201)), np.ones(5)) is None
+    np.testing.assert_allclose(mixing(np.zeros((5, 3)), np.ones(5)), np.eye(3), atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,8 @@ def sampled(
         return Predictive(outputs, jnp.zeros_like(outputs))
     nonlinearity = ACTIVATIONS[network.activation].function
     means, variances = network.unravel(mean), network.unravel(sd * sd)
-    values = jnp.broadcast_to(inputs, (samples, *inputs.shape)).reshape(-1, inputs.shape[-1])
+    seen = network.mixed(inputs)
+    values = jnp.broadcast_to(seen, (samples, *seen.shape)).reshape(-1, seen.shape[-1])
     for number, ((weights, biases), (spread, bias_spread)) in enumerate(zip(means, variances, strict=True)):
         centre = values @ weights + biases
         variance = (values * values) @ spread + bias_spread

@@ -125,6 +125,7 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 defaults.hidden_units(self.hidden, len(rows.frame)),
                 classes if classes > 2 else 1,
                 self.activation,
+                defaults.mixing(rows.schema.to_model(rows.schema.encode(rows.frame)), rows.weights),
             )
             base = defaults.base_prior(self.prior, network, classification=classes > 0)
         return Model.build(
@@ -267,7 +268,16 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             others += [without] * (len(self.rules_) - len(terms))
         return conflict(self.posterior_, without, others, held_out=coded, y=y, **options)
 
-    def _twin(self, rules: tuple[RuleTerm, ...]) -> Posterior:
+    def without_rules(self, **run: Any) -> Posterior:
+        """The posterior of the same rows without any rule, to compare.
+
+        Args:
+            run: `progress`, `folder` and `resume` of `ocbnn.infer`.
+        """
+        check_is_fitted(self)
+        return self._twin((), **run)
+
+    def _twin(self, rules: tuple[RuleTerm, ...], **run: Any) -> Posterior:
         """The posterior of the same rows under some of the rules, as strong as they are in the fit.
 
         Under none of them, a base prior that has learnt rules gives way to what it was before.
@@ -284,7 +294,7 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         if not given and isinstance(base, AmortizedPrior):
             base = base.base
         twin = replace(model, prior=replace(model.prior, base=base, rules=given))
-        return Posterior.from_result(self._infer(twin, int(self.posterior_.provenance["seed"])))
+        return Posterior.from_result(self._infer(twin, int(self.posterior_.provenance["seed"]), **run))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator as a folder of plain files; `ocbnn.load(path)` gives it back."""

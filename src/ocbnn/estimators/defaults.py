@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from ocbnn.errors import ModelError
 from ocbnn.inference.base import Engine
@@ -24,6 +25,8 @@ SMALL_TABLE = 5_000
 MOST_CHAIN_WORK = 1e6
 """Rows × weights up to which chains take minutes at the most."""
 BATCH = 1024
+MOST_MIXED = 200
+"""Model inputs up to which their correlations are looked at: the matrix is part of the model."""
 HIDDEN_SCALE = 0.5
 """Of hidden weights and biases: functions bend over two standard deviations of the inputs, not over one."""
 OUTPUT_SCALE, LOGIT_SCALE = 2.0, 50.0
@@ -38,6 +41,31 @@ def hidden_units(hidden: Any, rows: int) -> tuple[int, ...]:
     if isinstance(widths, str) or not isinstance(widths, Sequence | np.ndarray):
         raise ModelError(f"hidden is a number of units, or one for each layer, not {hidden!r}.")
     return tuple(int(width) for width in widths)
+
+
+def mixing(
+    inputs: Float[np.ndarray, "n D"], weights: Float[np.ndarray, " n"]
+) -> tuple[tuple[float, ...], ...] | None:
+    """What makes weights of columns that move together alike a priori: a root of the columns' correlations.
+
+    With M = R^½ the weights of columns have the covariance M·Mᵀ = R: a bet that the outcome follows what many
+    columns say together rather than the little in which they differ. Uncorrelated columns stay as they are.
+    M is scaled so that a hidden unit's input varies as much as with independent weights. The correlations of
+    few rows are drawn towards none, by as many rows as there are columns. None for one column, or too many.
+    """
+    width = inputs.shape[1]
+    if not 1 < width <= MOST_MIXED:
+        return None
+    total = float(weights.sum())
+    centred = inputs - np.average(inputs, axis=0, weights=weights)
+    spread = np.sqrt(np.average(centred**2, axis=0, weights=weights))
+    standard = centred / np.where(spread > 0, spread, 1.0)
+    correlation = (standard * weights[:, None]).T @ standard
+    np.fill_diagonal(correlation, total)
+    values, vectors = np.linalg.eigh((correlation + width * np.eye(width)) / (total + width))
+    values = np.maximum(values, 0.0) * width / np.sum(values**2)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    return tuple(tuple(float(value) for value in row) for row in root)
 
 
 def base_prior(prior: Any, network: MLP, *, classification: bool) -> Prior:

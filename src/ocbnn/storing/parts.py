@@ -42,6 +42,7 @@ class StoredNetwork(Strict):
     hidden: Annotated[list[Width], Field(max_length=100)]
     outputs: Width
     activation: Annotated[str, Field(max_length=100)]
+    mixing: list[list[Finite]] | None = None
 
 
 class StoredLikelihood(Strict):
@@ -105,6 +106,7 @@ def stored_network(network: Network) -> StoredNetwork:
         hidden=list(network.hidden),
         outputs=network.outputs,
         activation=network.activation,
+        mixing=None if network.mixing is None else [list(row) for row in network.mixing],
     )
 
 
@@ -154,7 +156,10 @@ def rule_arrays(index: int, rule: RuleTerm) -> Arrays:
 
 def restored_network(stored: StoredNetwork, schema: Schema) -> MLP:
     """The network that was stored, if it takes what the table gives."""
-    network = MLP(stored.inputs, tuple(stored.hidden), stored.outputs, stored.activation)
+    mixing = None if stored.mixing is None else tuple(tuple(row) for row in stored.mixing)
+    if mixing is not None and {len(row) for row in mixing} != {stored.inputs}:
+        raise FileError(f"The mixing of the network is not a matrix of {stored.inputs} columns.")
+    network = MLP(stored.inputs, tuple(stored.hidden), stored.outputs, stored.activation, mixing)
     if network.inputs != schema.width:
         raise FileError(f"The network has {network.inputs} inputs, but the table gives {schema.width}.")
     return network
