@@ -133,7 +133,17 @@ def fit(
         voice = Voice(quiet=quiet, aside=json)
         require_folder(out)
         widths = hidden_units(hidden)
-        read = read_inputs(table, target, rules, voice, task=task, columns=columns, ignore=ignore)
+        learnt = None if prior is None else learnt_prior(prior)
+        read = read_inputs(
+            table,
+            target,
+            rules,
+            voice,
+            task=task,
+            columns=columns,
+            ignore=ignore,
+            schema=None if learnt is None else learnt.schema,
+        )
         refuse_constant(read)
         refuse_errors(read, voice)
         named = {"table": table, "rules": rules, "prior": prior}
@@ -141,7 +151,7 @@ def fit(
             out=out,
             options=estimator_options(
                 read,
-                prior=learnt_prior(prior) if prior is not None else scale or None,
+                prior=learnt or scale or None,
                 hidden=widths,
                 tolerance=tolerance,
                 class_weight=class_weight,
@@ -220,7 +230,7 @@ def refuse_constant(read: Inputs) -> None:
     target = read.schema.target
     assert target is not None
     for name in (target.name, *read.schema.names):
-        if name in read.columns or read.frame[name].nunique() > 1:
+        if read.adopted or name in read.columns or read.frame[name].nunique() > 1:
             continue
         same = f"{name!r} is {read.frame[name].iloc[0]!s} in every row"
         if name == target.name:

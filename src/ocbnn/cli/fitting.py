@@ -7,8 +7,9 @@ loses nothing that was done. Draws go to `<out>.run/` as they come; it is remove
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,10 +85,11 @@ def fit_model(inputs: Inputs, plan: Plan, voice: Voice) -> Fitted:
     train, rest = split_rows(inputs.frame, inputs.schema, plan, voice)
     estimator = new_estimator(inputs, plan)
     try:
+        fit = partial(estimator.fit, train[list(inputs.schema.names)], train[inputs.target])
         with voice.hearing_warnings(but="UNMET"):
-            _fit(estimator, train, inputs.schema, plan, "with_rules", voice)
+            _kept_as_it_comes(fit, plan, "with_rules", voice)
         save_stage(plan, estimator)
-        without = _twin(estimator, train, inputs.schema, plan, voice)
+        without = _twin(estimator, plan, voice)
         evidence = _gathered(estimator, without, rest, plan, voice)
         save_stage(plan, estimator, without, evidence)
     except BaseException:
@@ -105,7 +107,7 @@ def new_estimator(inputs: Inputs, plan: Plan) -> Any:
     kind = OCBNNClassifier if inputs.schema.target.task == "classification" else OCBNNRegressor
     return kind(
         rules=list(inputs.rules) or None,
-        columns=_declared(inputs.schema, inputs.columns),
+        columns=None if inputs.adopted else _declared(inputs.schema, inputs.columns),
         random_state=plan.seed,
         **plan.options,
     )
@@ -153,18 +155,16 @@ def split_rows(
     return frame[~held], frame[held]
 
 
-def _fit(estimator: Any, rows: pd.DataFrame, schema: Schema, plan: Plan, run: str, voice: Voice) -> None:
-    """Fit, with draws kept as they come.
+def _kept_as_it_comes(run: Callable[..., Any], plan: Plan, name: str, voice: Voice) -> Any:
+    """What a run gives, with its draws kept as they come, or those of an interrupted one gone on with.
 
     Raises:
-        Interrupted: before the first draw, or after some: then the estimator is fitted with those.
+        Interrupted: before the first draw.
     """
-    assert schema.target is not None
-    folder = plan.leftovers / run
-    X, y = rows[list(schema.names)], rows[schema.target.name]
+    folder = plan.leftovers / name
     resume = plan.resume and (folder / "run.json").exists()
     try:
-        estimator.fit(X, y, progress=voice.shows_progress, folder=folder, resume=resume)
+        return run(progress=voice.shows_progress, folder=folder, resume=resume)
     except KeyboardInterrupt:
         if _worth_resuming(plan.leftovers):
             said = "Interrupted before the first draw was kept. The same command with --resume goes on."
@@ -173,8 +173,8 @@ def _fit(estimator: Any, rows: pd.DataFrame, schema: Schema, plan: Plan, run: st
         raise Interrupted(said) from None
 
 
-def _complete(estimator: Any) -> bool:
-    return bool(estimator.posterior_.provenance.get("complete", True))
+def _complete(posterior: Posterior) -> bool:
+    return bool(posterior.provenance.get("complete", True))
 
 
 def save_stage(
@@ -188,7 +188,7 @@ def save_stage(
     from ocbnn.cli.folders import save_model
 
     save_model(plan.out, estimator, without, evidence)
-    if not _complete(estimator):
+    if not _complete(estimator.posterior_):
         chains, draws, _ = estimator.posterior_.draws.shape
         raise Interrupted(
             f"Interrupted after {draws:,} draws of each of {chains} chains; {plan.out} holds these. "
@@ -196,23 +196,19 @@ def save_stage(
         )
 
 
-def _twin(estimator: Any, rows: pd.DataFrame, schema: Schema, plan: Plan, voice: Voice) -> Posterior | None:
+def _twin(estimator: Any, plan: Plan, voice: Voice) -> Posterior | None:
     """The posterior of the same rows without any rule."""
-    from sklearn.base import clone
-
     if not plan.compare or not estimator.posterior_.rules:
         return None
     voice.say("Fitting the same rows without the rules, to compare (--no-compare skips it).")
-    twin = clone(estimator).set_params(rules=None, prior=plan.options.get("scale"))
     with voice.hearing_warnings():
-        _fit(twin, rows, schema, plan, "without_rules", voice)
+        twin: Posterior = _kept_as_it_comes(estimator.without_rules, plan, "without_rules", voice)
     if not _complete(twin):
         raise Interrupted(
             f"Interrupted while fitting without the rules; {plan.out} holds the model with them. "
             "The same command with --resume fits the rest."
         )
-    posterior: Posterior = twin.posterior_
-    return posterior
+    return twin
 
 
 def _gathered(

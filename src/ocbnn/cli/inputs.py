@@ -30,12 +30,20 @@ class Inputs:
         schema: of the whole table.
         rules: as constraints.
         columns: what was declared about columns, for estimators.
+        adopted: whether the schema is that of a learnt prior, which brings its own.
     """
 
     frame: pd.DataFrame
     schema: Schema
     rules: tuple[Constraint, ...]
     columns: Mapping[str, Mapping[str, Any]]
+    adopted: bool = False
+
+    @property
+    def target(self) -> str:
+        """The name of the column to predict."""
+        assert self.schema.target is not None
+        return self.schema.target.name
 
 
 def read_inputs(
@@ -47,23 +55,49 @@ def read_inputs(
     task: str | None = None,
     columns: Path | None = None,
     ignore: Sequence[str] | None = None,
+    schema: Schema | None = None,
 ) -> Inputs:
-    """The table, schema and rules behind three files.
+    """The table, schema and rules behind three files; a schema that is given is that of a learnt prior.
 
     Raises:
         OCBNNError: any of them cannot be used, with the cause and the remedy.
     """
     from ocbnn.rules.files import load_rules
-    from ocbnn.schema import Schema
 
     declared = {} if columns is None else read_columns(columns)
     frame = without_columns(read_table(table), ignore or (), target, table)
+    adopted = schema is not None
+    if schema is None:
+        schema = _inferred(frame, target, task, declared, table)
+    else:
+        _require_fitting(schema, target, task, columns)
+    require_columns(frame, [*schema.names, target], table)
+    constraints = () if rules is None else load_rules(rules, schema)
+    complete = complete_rows(frame, [*schema.names, target], voice)
+    return Inputs(complete, schema, constraints, declared, adopted)
+
+
+def _inferred(
+    frame: pd.DataFrame, target: str, task: str | None, declared: Mapping[str, Any], table: Path
+) -> Schema:
+    from ocbnn.schema import Schema
+
     try:
-        schema = Schema.infer(frame, target=target, task=task, columns=declared)  # type: ignore[arg-type]
+        return Schema.infer(frame, target=target, task=task, columns=declared)  # type: ignore[arg-type]
     except SchemaError as error:
         raise InputError(f"{table}: {_for_commands(str(error))}") from error
-    constraints = () if rules is None else load_rules(rules, schema)
-    return Inputs(complete_rows(frame, [*schema.names, target], voice), schema, constraints, declared)
+
+
+def _require_fitting(schema: Schema, target: str, task: str | None, columns: Path | None) -> None:
+    """Refuse what a user says besides a learnt prior, where it does not fit it."""
+    known = schema.target
+    assert known is not None
+    if columns is not None:
+        raise InputError("--columns: the prior brings its columns; declare them when it is learnt.")
+    if target != known.name:
+        raise InputError(f"The prior was learnt for the target {known.name!r}, not for {target!r}.")
+    if task is not None and task != known.task:
+        raise InputError(f"The prior was learnt for {known.task}, not for {task!r}.")
 
 
 def _for_commands(text: str) -> str:
