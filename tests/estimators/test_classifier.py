@@ -9,6 +9,7 @@ from ocbnn import ModelError, OCBNNClassifier, SchemaError
 from ocbnn.errors import OCBNNError
 from ocbnn.estimators.classifier import class_weights
 from ocbnn.likelihoods import Balanced, Bernoulli, Categorical
+from ocbnn.posterior.search import fresh_points
 from small_estimators import small_classifier
 
 
@@ -201,15 +202,21 @@ def test_enforcement_makes_violations_impossible():
     assert model.enforcement_ is None
 
 
-def test_rules_are_checked_on_fresh_points():
+def test_rules_are_checked_on_fresh_points_and_counted_as_by_hand():
     frame, y = blobs()
-    model = small_classifier(rules="if height > 3 then colour = green", tolerance=0.99).fit(frame, y)
-    report = model.check_rules(points=50, ascent=False)
-    points = np.column_stack([np.linspace(3, 6, 20), np.zeros(20)])
-    violating = (model.sample_function(pd.DataFrame(points, columns=frame.columns)).argmax(-1) != 1).mean()
-    assert len(report) == 1
-    assert 0 <= report[0].epsilon_mean.value <= 1
-    assert report[0].epsilon_mean.value == pytest.approx(violating, abs=0.5)
+    model = small_classifier(rules="if height > 3 then colour = green", tolerance=0.99, members=5).fit(
+        frame, y
+    )
+    found = model.check_rules(points=200, ascent=False, key=7)[0]
+    fresh = model.schema_.decode(fresh_points(model.posterior_.rules[0], 200, 7))
+    assert (fresh["height"] > 3).all()
+    assert not fresh["height"].isin(frame["height"]).any()
+    drawn = twin_probabilities(model, fresh, 3)
+    violated = drawn.argmax(axis=-1) != 1
+    assert found.epsilon_mean.value == pytest.approx(violated.mean())
+    assert found.draws_violating.value == pytest.approx(violated.any(axis=1).mean())
+    assert found.points_violating.value == pytest.approx((drawn.mean(axis=0).argmax(axis=-1) != 1).mean())
+    assert found.mass_outside.value == pytest.approx(1 - drawn[..., 1].mean(), rel=1e-6)
 
 
 def test_enforcing_by_an_unknown_method_is_refused(fitted):

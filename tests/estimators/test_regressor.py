@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.stats import norm, truncnorm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -18,6 +18,7 @@ from ocbnn.inference.hmc import Hmc
 from ocbnn.inference.nuts import Nuts
 from ocbnn.model import Model
 from ocbnn.networks import MLP
+from ocbnn.posterior.search import fresh_points
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Column
 from small_estimators import small_regressor
@@ -283,6 +284,59 @@ def test_a_scaler_before_us_is_noticed():
     model = small_regressor(rules="if age > 65 then y <= 100000")
     with pytest.warns(OCBNNWarning, match="leave the scaler out"):
         model.fit(frame, frame["age"].rename("y"))
+
+
+@pytest.fixture(scope="module")
+def ruled() -> OCBNNRegressor:
+    """Five networks under a rule about the old that is weak enough for some of them to break it."""
+    frame, y = table()
+    model = small_regressor(rules="if age > 80 then pressure <= 280", tolerance=0.999, members=5)
+    return model.fit(frame, y)
+
+
+def test_rules_are_checked_as_by_hand(ruled):
+    found = ruled.check_rules(points=200, ascent=False, key=3)[0]
+    fresh = ruled.schema_.decode(fresh_points(ruled.posterior_.rules[0], 200, 3))
+    functions = twin_functions(ruled, fresh)
+    assert (fresh["age"] > 80).all()
+    assert 0 < (functions > 280).mean() < 1
+    assert found.epsilon_mean.value == pytest.approx((functions > 280).mean())
+    assert found.draws_violating.value == pytest.approx((functions > 280).any(axis=1).mean())
+    assert found.points_violating.value == pytest.approx((functions.mean(axis=0) > 280).mean())
+
+
+def test_truncation_gives_means_quantiles_and_samples_of_truncated_normals(ruled):
+    frame, _ = table(400, seed=8)
+    old, young = frame[frame["age"] > 80][:4], frame[frame["age"] < 70][:4]
+    enforced = ruled.enforce()
+    functions = twin_functions(ruled, old)
+    noise = np.exp(ruled.posterior_.flat[:, -1].astype(float)) * ruled.schema_.target.scale
+    ends = (280 - functions) / noise[:, None]
+    mass = norm.cdf(ends)
+    means = truncnorm.mean(-np.inf, ends, functions, noise[:, None])
+    np.testing.assert_allclose(enforced.predict(old), (mass * means).sum(0) / mass.sum(0), rtol=1e-6)
+    assert (enforced.predict_interval(old, 0.99) <= 280 + 1e-9).all()
+    assert (enforced.sample_predictive(old, 100) <= 280).all()
+    np.testing.assert_allclose(enforced.predict(young), ruled.predict(young))
+
+
+def test_rejection_keeps_the_networks_that_obey_on_a_fine_grid(ruled):
+    """The region's own limits: above 80 to a quarter of the observed range past it."""
+    low, high = ruled.rules_[0].region.bounding_box(ruled.schema_)
+    ages, doses = np.linspace(low[0], high[0], 60), np.linspace(low[1], high[1], 40)
+    grid = pd.DataFrame(
+        [(age, dose, ward) for age in ages for dose in doses for ward in ("ICU", "surgery")],
+        columns=["age", "dose", "ward"],
+    )
+    highest = np.sort(twin_functions(ruled, grid).max(axis=1))
+    bound = (highest[2] + highest[3]) / 2
+    enforced = ruled.enforce("draws", rules=[f"if age > 80 then pressure <= {bound}"], points=200)
+    obeys = twin_functions(ruled, grid).max(axis=1) <= bound
+    assert obeys.sum() == 3
+    np.testing.assert_array_equal(enforced.posterior_.mask.ravel(), obeys)
+    np.testing.assert_allclose(
+        enforced.predict(grid[::97]), twin_functions(ruled, grid[::97])[obeys].mean(axis=0), rtol=1e-9
+    )
 
 
 # What the estimator passes on --------------------------------------------------------------------------
