@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from ocbnn.datasets import toys
 from ocbnn.paper.outcome import Bound, Outcome
+from ocbnn.paper.pictures import draw, draw_band, draw_rows, forbid, frame_axes, key, line
 from ocbnn.paper.plans import plan
 from ocbnn.paper.runs import band, fit_rmse, mixing_figures, rule_figures, run, save
 from ocbnn.posterior.draws import Posterior
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 RULE = toys.FIGURE_1_RULE
 GRID = pd.DataFrame({"x": np.linspace(-5.0, 5.0, 41)})
@@ -50,7 +56,34 @@ def fig1(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     }
     runs["ocbnn"]["far_width_ratio"] = width_ratio(drawn["ocbnn"], drawn["baseline"], far())
     runs["ocbnn"]["inside_width_ratio"] = width_ratio(drawn["ocbnn"], drawn["baseline"], inside())
+    picture(out, drawn, frame)
     return Outcome(runs, BOUNDS)
+
+
+def picture(out: Path, drawn: Mapping[str, Posterior], frame: pd.DataFrame) -> None:
+    """Prior and posterior side by side, as in the paper."""
+
+    def panel(title: str, ruled: str, baseline: str, rows: bool) -> Callable[[Axes], None]:
+        def paint(ax: Axes) -> None:
+            x = line(-5.0, 5.0)
+            frame_axes(ax, title, (-5.0, 5.0), (-10.0, 12.0))
+            draw_band(ax, drawn[baseline], x, "BNN", baseline=True)
+            draw_band(ax, drawn[ruled], x, "OC-BNN")
+            forbid(ax, (-0.3, 0.3), [(-np.inf, 2.5), (3.0, np.inf)])
+            if rows:
+                draw_rows(ax, frame)
+            key(ax, ncols=2)
+
+        return paint
+
+    draw(
+        out,
+        "fig1",
+        [
+            panel("(a) prior", "prior", "prior_baseline", rows=False),
+            panel("(b) posterior", "ocbnn", "baseline", rows=True),
+        ],
+    )
 
 
 def far() -> pd.DataFrame:

@@ -4,7 +4,9 @@ A section is an experiment; its parts are options of what the library has:
 
     [fig1.model]         Model.build: points, reduction, corners, strength, noise, …
     [fig1.term]          how rules become densities: name, and options of the term
+    [fig1.rules]         tolerance
     [fig1.engine]        name, and options of the engine
+    [fig1.engines.svgd]  options of an engine wherever it is the one that is named
     [fig1.run]           infer: members, draws, thin, ess (draw until so many effective draws)
     [fig1.preparation]   warm (false: start at prior draws), searches, found, search (of a strength), nodes
     [fig1.own]           numbers of the experiment itself
@@ -17,7 +19,7 @@ A section is an experiment; its parts are options of what the library has:
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -30,7 +32,7 @@ from ocbnn.inference.strength import StrengthSearch
 from ocbnn.paper.outcome import PaperError, require_setting
 from ocbnn.priors.terms import TERMS, Term
 
-PARTS = ("model", "term", "engine", "run", "preparation", "own")
+PARTS = ("model", "term", "rules", "engine", "run", "preparation", "own")
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Plan:
     Attributes:
         model: options of `Model.build`.
         term: how rules become densities; None for each rule's default.
+        tolerance: the violation accepted of every rule; each rule's own unless given.
         engine: with its settings.
         run: options of `infer`.
         preparation: what comes before the first draw.
@@ -50,6 +53,7 @@ class Plan:
 
     model: Mapping[str, Any]
     term: Term | None
+    tolerance: float | None
     engine: Engine
     run: Mapping[str, Any]
     preparation: Settings
@@ -75,7 +79,18 @@ def plan(experiment: str, setting: str, *, quick: bool = False, part: str | None
     for layer in layers:
         for name in PARTS:
             merged[name].update(layer.get(name, {}))
-    return _plan(merged)
+    return _plan({**merged, "engine": _engine_options(layers)})
+
+
+def _engine_options(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Options of the engine that is named last; those of another one mean nothing to it."""
+    named = [layer["engine"]["name"] for layer in layers if "name" in layer.get("engine", {})]
+    options = {"name": named[-1]}
+    for layer in layers:
+        options.update(layer.get("engines", {}).get(options["name"], {}))
+        own = layer.get("engine", {})
+        options.update(own if own.get("name", options["name"]) == options["name"] else {})
+    return options
 
 
 def _plan(options: Mapping[str, Mapping[str, Any]]) -> Plan:
@@ -86,6 +101,7 @@ def _plan(options: Mapping[str, Mapping[str, Any]]) -> Plan:
     return Plan(
         model=model,
         term=_term(options["term"]),
+        tolerance=options["rules"].get("tolerance"),
         engine=_engine(options["engine"]),
         run=run,
         preparation=_preparation(options["preparation"]),
@@ -103,7 +119,7 @@ def _term(options: Mapping[str, Any]) -> Term | None:
 
 def _engine(options: Mapping[str, Any]) -> Engine:
     settings = {key: value for key, value in options.items() if key != "name"}
-    return ENGINES[options.get("name", "hmc")](**settings)
+    return ENGINES[options["name"]](**settings)
 
 
 def _preparation(options: Mapping[str, Any]) -> Settings:

@@ -21,16 +21,20 @@ from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import Table, as_coded, function_draws
 from ocbnn.posterior.satisfaction import satisfaction
 from ocbnn.posterior.search import Rule
+from ocbnn.rules.parse import parse_rule
+from ocbnn.schema import Schema
 
 SATISFACTION = ("epsilon_mean", "epsilon_worst", "draws_violating", "points_violating")
 
 
 def build(plan: Plan, frame: pd.DataFrame, rules: Sequence[str] = (), *, seed: int, **changes: Any) -> Model:
     """The plan's model of a table whose target is the column `y`; `changes` are options of `Model.build`."""
-    options: dict[str, Any] = {"frame": frame, "target": "y", "key": seed, **plan.model}
-    if rules:
-        options["term"] = plan.term
-    model = Model.build(**{**options, "rules": rules, **changes})
+    schema = Schema.infer(frame, target="y")
+    said = [parse_rule(rule, schema, tolerance=plan.tolerance) for rule in rules]
+    options: dict[str, Any] = {"frame": frame, "schema": schema, "key": seed, **plan.model}
+    if not said:
+        options.pop("strength", None)
+    model = Model.build(**{**options, "rules": said, "term": plan.term if said else None, **changes})
     # Engines on minibatches redraw as many points as `drawn` says.
     return (
         with_rules(model, [replace(rule, drawn=0) for rule in rule_terms(model)])

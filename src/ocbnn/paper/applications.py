@@ -1,0 +1,129 @@
+"""What the three applications share: fits by a setting, figures of predictions with their standard errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
+
+from ocbnn.estimators import OCBNNClassifier
+from ocbnn.estimators.files import save as save_estimator
+from ocbnn.estimators.files import save_posterior
+from ocbnn.paper.plans import Plan
+from ocbnn.paper.runs import run
+from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.predict import predict
+from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.files import load_rules
+from ocbnn.schema import Schema
+
+RESAMPLES = 200
+
+Labels = Int[np.ndarray, " n"]
+Probabilities = Float[np.ndarray, " n"]
+Statistic = Callable[[np.ndarray], float]
+"""A figure of some rows, given by their places."""
+
+
+def rules_path(application: str) -> AbstractContextManager[Path]:
+    """The rules of an application: the YAML file shipped with the package, while the context is open."""
+    return as_file(files("ocbnn.paper") / "rules" / f"{application}.yaml")
+
+
+def read_rules(application: str, schema: Schema) -> tuple[Constraint, ...]:
+    """The rules of an application for a table."""
+    with rules_path(application) as path:
+        return load_rules(path, schema)
+
+
+def estimator(
+    plan: Plan, rules: Any, seed: int, columns: Mapping[str, Mapping[str, Any]]
+) -> OCBNNClassifier:
+    """The classifier that a plan of the setting `ours` describes: what `ocbnn fit` makes of the same options."""
+    return OCBNNClassifier(
+        rules=rules,
+        engine=plan.engine,
+        hidden=tuple(plan.own["hidden"]),
+        prior=plan.own.get("prior"),
+        class_weight=plan.own.get("class_weight"),
+        columns=dict(columns),
+        draws=plan.run["draws"],
+        preparation=plan.preparation,
+        random_state=seed,
+    )
+
+
+def posterior_of(
+    plan: Plan,
+    frame: pd.DataFrame,
+    target: str,
+    rules: Sequence[Constraint | str],
+    seed: int,
+    schema: Schema,
+    **changes: Any,
+) -> Posterior:
+    """Draws of a plan of the settings `paper` and `reference`: the network and the prior they name."""
+    return run(plan, frame, rules, seed=seed, target=target, schema=schema, **changes)  # type: ignore[arg-type]
+
+
+def positive_probability(posterior: Posterior, frame: pd.DataFrame) -> Probabilities:
+    """P(class 1) of every row, the mean over draws."""
+    probabilities = predict(posterior, posterior.schema.encode(frame), levels=(), coverage=None).probabilities
+    assert probabilities is not None
+    return probabilities[:, 1]
+
+
+def scores(labels: Labels, predicted: Labels) -> dict[str, Statistic]:
+    """Accuracy and F1 as figures of rows."""
+    return {
+        "accuracy": lambda rows: float(accuracy_score(labels[rows], predicted[rows])),
+        "f1": lambda rows: float(f1_score(labels[rows], predicted[rows], zero_division=0.0)),
+    }
+
+
+def area(labels: Labels, probability: Probabilities) -> Statistic:
+    """Area under the ROC curve as a figure of rows; NaN where they are of one class."""
+
+    def statistic(rows: np.ndarray) -> float:
+        if len(np.unique(labels[rows])) < 2:
+            return float("nan")
+        return float(roc_auc_score(labels[rows], probability[rows]))
+
+    return statistic
+
+
+def with_errors(
+    statistics: Mapping[str, Statistic], clusters: np.ndarray, seed: int = 0
+) -> dict[str, float | None]:
+    """Each figure of all rows, and its standard error `…_se`: a bootstrap over clusters (patients, or rows)."""
+    generator = np.random.default_rng(seed)
+    _, codes = np.unique(clusters, return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    members = np.split(order, np.cumsum(np.bincount(codes))[:-1])
+    samples = [
+        np.concatenate([members[cluster] for cluster in generator.integers(len(members), size=len(members))])
+        for _ in range(RESAMPLES)
+    ]
+    everything = np.arange(len(clusters))
+    figures: dict[str, float | None] = {}
+    for name, statistic in statistics.items():
+        figures[name] = statistic(everything)
+        figures[f"{name}_se"] = float(np.nanstd([statistic(sample) for sample in samples], ddof=1))
+    return figures
+
+
+def save(out: Path, application: str, name: str, fitted: OCBNNClassifier | Posterior) -> None:
+    """A run as a saved model, `out/<application>/<name>/`."""
+    folder = out / application / name
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(fitted, Posterior):
+        save_posterior(folder, fitted)
+    else:
+        save_estimator(folder, fitted)

@@ -1,0 +1,226 @@
+"""Table 1: whether to act on low blood pressure, under two physiological rules, on MIMIC-III or its open demo."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import GroupKFold
+
+from ocbnn import regions
+from ocbnn.datasets import mimic3
+from ocbnn.estimators import OCBNNClassifier
+from ocbnn.paper import peers
+from ocbnn.paper.applications import (
+    Labels,
+    Probabilities,
+    Statistic,
+    area,
+    estimator,
+    positive_probability,
+    posterior_of,
+    read_rules,
+    rules_path,
+    save,
+    scores,
+    with_errors,
+)
+from ocbnn.paper.outcome import Bound, Outcome
+from ocbnn.paper.plans import Plan, plan
+from ocbnn.posterior.draws import Posterior
+from ocbnn.rules.constraint import Constraint
+from ocbnn.schema import Schema
+
+NAME = "clinical"
+POINTS = 5000
+CLOSE = 0.02
+BOUNDS = (
+    Bound("ocbnn", "points_violating", "<=", 0.05),
+    Bound("ocbnn", "f1_outside_lost", "<=", CLOSE),
+    Bound("ocbnn", "auc_outside_lost", "<=", CLOSE),
+)
+Fitted = OCBNNClassifier | Posterior
+
+
+class HeldOut(NamedTuple):
+    """What a network says of patients that it has not seen, and of fresh points in the rules' regions."""
+
+    chance: Probabilities
+    predicted: Labels
+    violating: dict[str, float]
+
+
+def clinical(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
+    """Baseline and OC-BNN, each trained without the rows in the rules' regions, tested on other patients."""
+    chosen = plan(NAME, setting, quick=quick)
+    table = mimic3.table()
+    if quick:
+        table = table.iloc[:: max(1, len(table) // 800)].reset_index(drop=True)
+    inside = in_regions(table)
+    splits = patient_folds(table, seed, chosen.own["folds"])
+    found = {
+        name: held_out(setting, chosen, table, inside, splits, ruled, seed, out, name)
+        for name, ruled in (("bnn", False), ("ocbnn", True))
+    }
+    tested = np.sort(np.concatenate([test for _, test in splits]))
+    runs = {name: figures(table, inside, tested, each, seed) for name, each in found.items()}
+    for figure in ("f1_outside", "auc_outside"):
+        runs["ocbnn"][f"{figure}_lost"] = runs["bnn"][figure] - runs["ocbnn"][figure]
+    details = {"cohort": cohort_figures(table, inside), "others": others(table, inside, tested, splits, seed)}
+    _draw(out, table, inside, found)
+    return Outcome(runs, BOUNDS, details=details)
+
+
+def in_regions(table: pd.DataFrame) -> np.ndarray:
+    """Which rows at least one rule speaks of."""
+    schema = Schema.infer(
+        table[list(mimic3.FEATURES)], target=table[mimic3.TARGET], columns=dict(mimic3.COLUMNS)
+    )
+    coded = schema.encode(table[list(mimic3.FEATURES)])
+    return np.any([rule.region.contains(coded, schema) for rule in read_rules(NAME, schema)], axis=0)
+
+
+def patient_folds(table: pd.DataFrame, seed: int, folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Rows to learn from and rows to test on, no patient in both; of five folds, as many as are asked for."""
+    splits = GroupKFold(5, shuffle=True, random_state=seed)
+    return list(splits.split(table, groups=table[mimic3.PATIENT]))[:folds]
+
+
+def held_out(
+    setting: str,
+    chosen: Plan,
+    table: pd.DataFrame,
+    inside: np.ndarray,
+    splits: list[tuple[np.ndarray, np.ndarray]],
+    ruled: bool,
+    seed: int,
+    out: Path,
+    name: str,
+) -> HeldOut:
+    """Fit on each fold's training patients, without their rows in the regions, and predict the others."""
+    chance, predicted = np.full(len(table), np.nan), np.zeros(len(table), dtype=np.int64)
+    violating: list[dict[str, float]] = []
+    for number, (train, test) in enumerate(splits):
+        rows = table.iloc[train[~inside[train]]]
+        fitted = fit(setting, chosen, rows, ruled, seed)
+        if number == 0:
+            save(out, NAME, name, fitted)
+        chance[test], predicted[test] = predictions(fitted, table.iloc[test])
+        violating.append(points_violating(fitted, rows, seed))
+    mean = {key: float(np.mean([each[key] for each in violating])) for key in violating[0]}
+    return HeldOut(chance, predicted, mean)
+
+
+def fit(setting: str, chosen: Plan, rows: pd.DataFrame, ruled: bool, seed: int) -> Fitted:
+    """One network."""
+    features = list(mimic3.FEATURES)
+    if setting == "ours":
+        with rules_path(NAME) as path:
+            classifier = estimator(chosen, path if ruled else None, seed, mimic3.COLUMNS)
+            return classifier.fit(rows[features], rows[mimic3.TARGET], progress=True)
+    schema = Schema.infer(rows[features], target=rows[mimic3.TARGET], columns=dict(mimic3.COLUMNS))
+    rules = read_rules(NAME, schema) if ruled else ()
+    frame = evenly_upsampled(rows[[*features, mimic3.TARGET]], seed)
+    return posterior_of(chosen, frame, mimic3.TARGET, rules, seed, schema)
+
+
+def evenly_upsampled(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """The rows with those of the rarer class drawn again until both are as many."""
+    counts = rows[mimic3.TARGET].value_counts()
+    rare = rows[rows[mimic3.TARGET] == counts.idxmin()]
+    again = rare.sample(int(counts.max() - counts.min()), replace=True, random_state=seed)
+    return pd.concat([rows, again], ignore_index=True)
+
+
+def predictions(fitted: Fitted, rows: pd.DataFrame) -> tuple[Probabilities, Labels]:
+    """P(action = 1), and the action predicted."""
+    features = rows[list(mimic3.FEATURES)]
+    if isinstance(fitted, Posterior):
+        chance = positive_probability(fitted, features)
+        return chance, (chance >= 0.5).astype(np.int64)
+    return np.asarray(fitted.predict_proba(features)[:, 1]), np.asarray(fitted.predict(features))
+
+
+def points_violating(fitted: Fitted, rows: pd.DataFrame, seed: int) -> dict[str, float]:
+    """The share of fresh points in the regions at which the most probable class is no action.
+
+    Of 5,000 that look like patients in the columns no rule names (`rows`), and of 5,000 that need not (`uniform`).
+    """
+    schema = fitted.schema if isinstance(fitted, Posterior) else fitted.schema_
+    posterior = fitted if isinstance(fitted, Posterior) else fitted.posterior_
+    coded = schema.encode(rows[list(mimic3.FEATURES)])
+    rules = read_rules(NAME, schema)
+    found = {}
+    for sampler, key in (("rows", "points_violating"), ("uniform", "points_violating_uniform")):
+        fresh = np.concatenate([points(rule, schema, coded, sampler, seed, len(rules)) for rule in rules])
+        chance = positive_probability(posterior, schema.decode(fresh))
+        found[key] = float(np.mean(chance < 0.5))
+    return found
+
+
+def points(
+    rule: Constraint, schema: Schema, coded: np.ndarray, sampler: str, seed: int, rules: int
+) -> np.ndarray:
+    """A rule's share of the fresh points; no point of a fit comes from this seed."""
+    return regions.sample((seed, 86), rule.region, schema, coded, POINTS // rules, sampler)
+
+
+def figures(
+    table: pd.DataFrame, inside: np.ndarray, tested: np.ndarray, found: HeldOut, seed: int
+) -> dict[str, Any]:
+    """Of all tested rows, and of those outside and inside the regions; standard errors are over patients."""
+    labels = table[mimic3.TARGET].to_numpy()
+    patients = table[mimic3.PATIENT].to_numpy()
+    result: dict[str, Any] = dict(found.violating)
+    for suffix, rows in (
+        ("", tested),
+        ("_outside", tested[~inside[tested]]),
+        ("_inside", tested[inside[tested]]),
+    ):
+        statistics: Mapping[str, Statistic] = {
+            **scores(labels[rows], found.predicted[rows]),
+            "auc": area(labels[rows], found.chance[rows]),
+        }
+        each = with_errors({f"{name}{suffix}": s for name, s in statistics.items()}, patients[rows], seed)
+        result.update(each)
+    return result
+
+
+def cohort_figures(table: pd.DataFrame, inside: np.ndarray) -> dict[str, Any]:
+    """How many there are of what."""
+    return {
+        "rows": len(table),
+        "stays": int(table["icustay_id"].nunique()),
+        "patients": int(table[mimic3.PATIENT].nunique()),
+        "action": float(table[mimic3.TARGET].mean()),
+        "rows_inside": int(inside.sum()),
+        "action_inside": float(table.loc[inside, mimic3.TARGET].mean()),
+        "patients_inside": int(table.loc[inside, mimic3.PATIENT].nunique()),
+    }
+
+
+def others(
+    table: pd.DataFrame,
+    inside: np.ndarray,
+    tested: np.ndarray,
+    splits: list[tuple[np.ndarray, np.ndarray]],
+    seed: int,
+) -> dict[str, Any]:
+    """Logistic regression and boosting on the same folds, classes balanced."""
+    frame, labels = table[list(mimic3.FEATURES)], table[mimic3.TARGET]
+    result = {}
+    for name, model in (
+        ("logistic_regression", peers.logistic_regression(class_weight="balanced")),
+        ("gradient_boosting", peers.gradient_boosting(seed, class_weight="balanced")),
+    ):
+        chance = np.full(len(table), np.nan)
+        for train, test in splits:
+            rows = train[~inside[train]]
+            chance[test] = model.fit(frame.iloc[rows], labels.iloc[rows]).predict_proba(frame.iloc[test])[:, 1]
+        result[name] = figures(
+            table, inside, tested, HeldOut(chance, (chance >= 0.5).astype(np.int64), {}), seed
+        )
+    return result

@@ -1,0 +1,189 @@
+"""Table 2: a recidivism score under `always P(high_risk = 1) = two_year_recid`, with and without race."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import StratifiedKFold
+
+from ocbnn.amortize import AmortizedPrior, Learning
+from ocbnn.datasets import compas
+from ocbnn.estimators import OCBNNClassifier
+from ocbnn.paper import peers
+from ocbnn.paper.applications import (
+    Labels,
+    Probabilities,
+    Statistic,
+    estimator,
+    positive_probability,
+    posterior_of,
+    read_rules,
+    rules_path,
+    save,
+    scores,
+    with_errors,
+)
+from ocbnn.paper.outcome import Bound, Outcome
+from ocbnn.paper.plans import Plan, plan
+from ocbnn.posterior.draws import Posterior
+from ocbnn.schema import Schema
+
+NAME = "recidivism"
+BOUNDS = (
+    Bound("ocbnn", "gap_given_recid_0", "<=", 0.03),
+    Bound("ocbnn", "gap_given_recid_1", "<=", 0.03),
+    Bound("ocbnn", "tv_to_rule", "<=", 0.10),
+)
+STANDARDISED = ("age", "priors_count", "length_of_stay")
+Fitted = OCBNNClassifier | Posterior
+
+
+def recidivism(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
+    """Baseline and OC-BNN, with race among the features and without, on the training rows as in the paper."""
+    chosen = plan(NAME, setting, quick=quick)
+    table = compas.table()
+    if quick:
+        table = table.sample(600, random_state=seed).reset_index(drop=True)
+    runs: dict[str, Mapping[str, Any]] = {}
+    for suffix, features in (("", compas.FEATURES), ("_without_race", compas.FEATURES[:-1])):
+        for name, ruled in (("bnn", False), ("ocbnn", True)):
+            fitted = fit(setting, chosen, table, list(features), ruled, seed)
+            save(out, NAME, f"{name}{suffix}", fitted)
+            runs[f"{name}{suffix}"] = figures(table, probability(fitted, table[list(features)]), seed=seed)
+    details: dict[str, Any] = {"others": others(table, seed)}
+    if setting == "ours":
+        details["cross_validated"] = cross_validated(chosen, table, seed, folds=2 if quick else 5)
+    _draw(out, table, runs, details)
+    return Outcome(runs, BOUNDS, details=details)
+
+
+def fit(
+    setting: str, chosen: Plan, table: pd.DataFrame, features: list[str], ruled: bool, seed: int
+) -> Fitted:
+    """One network: of the library's own way in `ours`, with an amortized prior and particles otherwise."""
+    if setting == "ours":
+        with rules_path(NAME) as path:
+            classifier = estimator(chosen, path if ruled else None, seed, {})
+            return classifier.fit(table[features], table[compas.TARGET], progress=True)
+    schema = papers_schema(table, features)
+    prior = amortized(chosen, schema, table, seed) if ruled else None
+    frame = table[[*features, compas.TARGET]]
+    return posterior_of(chosen, frame, compas.TARGET, (), seed, schema, base=prior)
+
+
+def papers_schema(table: pd.DataFrame, features: list[str]) -> Schema:
+    """Only age, priors_count and length_of_stay are standardised."""
+    declared = {name: {"transform": "none"} for name in features if name not in STANDARDISED}
+    binary = {name: {"kind": "binary"} for name in declared}
+    return Schema.infer(
+        table[features], target=table[compas.TARGET], task="classification", columns=binary
+    )
+
+
+def amortized(chosen: Plan, schema: Schema, table: pd.DataFrame, seed: int) -> AmortizedPrior:
+    """The rule learnt into a Gaussian over weights, as the paper's appendix says (or its code does)."""
+    own = chosen.own
+    rule = read_rules(NAME, schema)[0]
+    if own["region"] == "box":  # errata D5
+        rule = read_boxed(schema, table, own["box"])
+    with_race = compas.RACE in schema.names
+    return AmortizedPrior.learn(
+        [rule],
+        schema,
+        hidden=tuple(chosen.model["hidden"]),
+        activation=chosen.model["activation"],
+        data=table[list(schema.names)],
+        objective="linearized",
+        divergence="symmetric-kl",
+        concentration=own["shrink_with_race"] if with_race else own["shrink_without_race"],
+        sampler="uniform" if own["region"] == "box" else "hull",
+        learning=Learning.paper(own["epochs"]),
+        seed=seed,
+    )
+
+
+def read_boxed(schema: Schema, table: pd.DataFrame, width: float) -> Any:
+    """The rule in a box of some standard deviations around the mean of each feature but two_year_recid."""
+    from ocbnn.rules.parse import parse_rule
+
+    conditions = []
+    for name in schema.names:
+        if name in STANDARDISED:
+            mean, sd = table[name].mean(), table[name].std()
+            conditions.append(f"{mean - width * sd} <= {name} <= {mean + width * sd}")
+    return parse_rule(
+        f"if {' and '.join(conditions)} then P(high_risk = 1) = two_year_recid", schema, name="by what people did"
+    )
+
+
+def probability(fitted: Fitted, frame: pd.DataFrame) -> Probabilities:
+    """P(high_risk = 1) of each row."""
+    if isinstance(fitted, Posterior):
+        return positive_probability(fitted, frame)
+    return np.asarray(fitted.predict_proba(frame)[:, 1])
+
+
+def figures(table: pd.DataFrame, chance: Probabilities, *, seed: int) -> dict[str, float | None]:
+    """What the paper reports, and what its rule is about."""
+    return with_errors(
+        statistics(table, (chance >= 0.5).astype(np.int64), chance), np.arange(len(table)), seed
+    )
+
+
+def statistics(table: pd.DataFrame, predicted: Labels, chance: Probabilities) -> dict[str, Statistic]:
+    """Figures of rows: the groups are African-American and others, as in the paper."""
+    labels, recid = table[compas.TARGET].to_numpy(), table["two_year_recid"].to_numpy()
+    group = table[compas.RACE].to_numpy() == 1
+
+    def rate(rows: np.ndarray, of: np.ndarray) -> float:
+        return float(predicted[rows[of[rows]]].mean())
+
+    def gap(rows: np.ndarray, within: np.ndarray) -> float:
+        return abs(rate(rows, group & within) - rate(rows, ~group & within))
+
+    return {
+        **scores(labels, predicted),
+        "high_risk_african_american": lambda rows: rate(rows, group),
+        "high_risk_others": lambda rows: rate(rows, ~group),
+        "gap": lambda rows: gap(rows, np.ones(len(group), dtype=bool)),
+        "gap_given_recid_0": lambda rows: gap(rows, recid == 0),
+        "gap_given_recid_1": lambda rows: gap(rows, recid == 1),
+        "tv_to_rule": lambda rows: float(np.abs(chance[rows] - recid[rows]).mean()),
+    }
+
+
+def others(table: pd.DataFrame, seed: int) -> dict[str, Mapping[str, Any]]:
+    """Logistic regression, boosting, and fairlearn's reduction to demographic parity, on the same rows."""
+    frame, labels = table[list(compas.FEATURES)], table[compas.TARGET]
+    found = {}
+    for name, model in (
+        ("logistic_regression", peers.logistic_regression()),
+        ("gradient_boosting", peers.gradient_boosting(seed)),
+    ):
+        found[name] = figures(table, model.fit(frame, labels).predict_proba(frame)[:, 1], seed=seed)
+    fair = peers.demographic_parity(frame, labels, table[compas.RACE], seed)
+    if fair is not None:
+        found["demographic_parity"] = figures(table, fair.astype(float), seed=seed)
+    return found
+
+
+def cross_validated(chosen: Plan, table: pd.DataFrame, seed: int, folds: int) -> dict[str, Mapping[str, Any]]:
+    """The same figures for rows that were not in the fit, with race among the features."""
+    frame, labels = table[list(compas.FEATURES)], table[compas.TARGET]
+    chances = {name: np.zeros(len(table)) for name in ("bnn", "ocbnn", "gradient_boosting")}
+    splits = StratifiedKFold(folds, shuffle=True, random_state=seed)
+    for train, test in splits.split(frame, labels):
+        with rules_path(NAME) as path:
+            models = {
+                "bnn": estimator(chosen, None, seed, {}),
+                "ocbnn": estimator(chosen, path, seed, {}),
+                "gradient_boosting": peers.gradient_boosting(seed),
+            }
+            for name, model in models.items():
+                fitted = model.fit(frame.iloc[train], labels.iloc[train])
+                chances[name][test] = fitted.predict_proba(frame.iloc[test])[:, 1]
+    return {name: figures(table, chance, seed=seed) for name, chance in chances.items()}
