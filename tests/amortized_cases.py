@@ -11,7 +11,7 @@ from ocbnn.amortize import AmortizedPrior, Learning
 from ocbnn.schema import Column, Schema, Target
 
 SIGN_RULE = "always x * y >= 0"
-SMALL = Learning(steps=600, points=24, samples=16, starts=1, learning_rate=0.05, dual_rate=0.03)
+SMALL = Learning(steps=400, points=24, samples=16, starts=1, candidates=128, learning_rate=0.05)
 LINE = Schema((Column("x", "continuous", (-3.0, 3.0), transform="none"),), Target("y", "regression"))
 CLASSES = Schema(
     (Column("x", "continuous", (-2.0, 2.0), transform="none"),),
@@ -33,11 +33,11 @@ def learnt(rules: list[str], schema: Schema, **options: Any) -> AmortizedPrior:
     return AmortizedPrior.learn(rules, schema, **{"hidden": (4,), "learning": SMALL, **options})
 
 
-def dense_linearization(
-    apply: Any, mean: np.ndarray, sd: np.ndarray, x: np.ndarray, step: float = 1e-6
-) -> tuple[float, float]:
-    """Φ_μ(x) and gᵀ Σ g, with g by central differences and Σ a matrix: the naive twin."""
-    g = np.array(
-        [(apply(mean + e, x) - apply(mean - e, x)) / (2 * step) for e in step * np.eye(len(mean))]
-    )
-    return float(apply(mean, x)), float(g @ np.diag(sd**2) @ g)
+def rbf_gradient(w: np.ndarray, x: float) -> tuple[float, np.ndarray]:
+    """Φ_w(x) and ∇_w Φ_w(x) of a one-layer rbf network on one input, by hand."""
+    hidden = (len(w) - 1) // 3
+    a, b, v, c = w[:hidden], w[hidden : 2 * hidden], w[2 * hidden : 3 * hidden], w[-1]
+    z = a * x + b
+    bumps = np.exp(-(z**2))
+    slope = -2.0 * z * bumps * v
+    return float(v @ bumps + c), np.concatenate([slope * x, slope, bumps, [1.0]])

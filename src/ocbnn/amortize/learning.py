@@ -8,8 +8,8 @@ made certain, narrows them everywhere for a few nats), so functions themselves c
 learnt and the base prior's Φ(x), averaged over inputs far and wide, times `function_weight`.
 
 Constraints are log(shortfall_r / budget_r) ≤ 0: a multiplier is in nats per e-fold of violation, whatever the
-tolerance. Multipliers grow and shrink exponentially (multiplicative dual ascent), so that the size of the
-network does not matter. Every step sees fresh points (errata D5).
+tolerance. Multipliers follow the violation (dual ascent, damped by the violation of the step itself, as in an
+augmented Lagrangian). Every step sees fresh points (errata D5).
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ Objective = Literal["linearized", "monte-carlo"]
 CHUNK = 100
 """Steps whose points are drawn at once."""
 LARGE_NETWORK = 2000
+PROPORTIONAL_FROM = 10.0
+"""Nats from which on multipliers move in proportion to themselves."""
 LAST = 0.25
 """Share of the steps, the last ones, over which λ is averaged and starts are compared."""
 
@@ -56,25 +58,29 @@ class Learning:
         constrained: False follows the paper: the objective alone, from μ = 0, stopped after `steps`.
         function_weight: how much the KL between functions at an average input counts, beside that of weights.
         aim: share of each tolerance that learning aims for; the rest is for what Monte Carlo cannot tell.
-        dual_rate: how fast multipliers move, per step and e-fold of violation.
+        dual_rate: how fast multipliers move: nats per step and e-fold of violation.
+        first_multiplier: where multipliers begin, in nats per e-fold.
         damping: how much a multiplier leans on the violation of the step itself.
-        start: standard deviation of the means that learning starts from, in those of the base prior.
+        candidates: draws of the base prior among which learning chooses its starts.
+        start: log of the standard deviations that learning starts from, relative to the base prior's.
         starts: how many; the one that meets the rules closest to the base prior is taken.
     """
 
-    steps: int = 4000
+    steps: int = 2000
     points: int = 64
     samples: int = 32
-    learning_rate: float = 0.02
+    learning_rate: float = 0.03
     optimizer: str = "adam"
     decay: str = "cosine"
     constrained: bool = True
     function_weight: float = 10.0
-    aim: float = 0.8
-    dual_rate: float = 0.01
+    aim: float = 0.5
+    dual_rate: float = 0.03
+    first_multiplier: float = 5.0
     damping: float = 1.0
-    start: float = 0.3
-    starts: int = 4
+    candidates: int = 512
+    start: float = -1.5
+    starts: int = 2
 
     def __post_init__(self) -> None:
         for name in ("steps", "points", "samples", "starts"):
@@ -98,7 +104,6 @@ class Learning:
             optimizer="adagrad",
             decay="constant",
             constrained=False,
-            start=0.0,
             starts=1,
         )
 
@@ -225,7 +230,10 @@ def learn(problem: Problem, feed: Feed, learning: Learning, seed: int) -> tuple[
     """
     ascent = Ascent(learning.optimizer, learning.learning_rate, learning.decay, learning.steps)
     keys = jax.random.split(jax.random.key(seed), learning.starts)
-    progress = jax.vmap(partial(_started, problem, learning, ascent))(keys)
+    first = _first(feed.chunk(0, 1).points, 1)
+    progress = jax.vmap(partial(_started, problem, ascent, learning))(
+        _starts(problem, learning, jax.tree.map(lambda leaf: leaf[0], first), jax.random.key(seed))
+    )
     shortfalls, distances = [], []
     for number in range(-(-learning.steps // CHUNK)):
         steps = min(CHUNK, learning.steps - number * CHUNK)
@@ -243,13 +251,34 @@ def learn(problem: Problem, feed: Feed, learning: Learning, seed: int) -> tuple[
     )
 
 
-def _started(problem: Problem, learning: Learning, ascent: Ascent, key: Array) -> Progress:
-    shift = learning.start * jax.random.normal(jax.random.fold_in(key, 1), (problem.network.size,))
-    parameters = Parameters(shift, jnp.zeros_like(shift))
+@partial(jax.jit, static_argnums=(0, 1))
+def _starts(
+    problem: Problem, learning: Learning, points: tuple[RulePoints, ...], key: Array
+) -> Float[Array, "starts size"]:
+    """Draws of the base prior around which rules are kept best, of many; for the paper's way its mean.
+
+    At the mean itself a network is symmetric, and rules have to become very strong before it leaves there.
+    """
+    if not learning.constrained:
+        return jnp.zeros((learning.starts, problem.network.size))
+    shifts = jax.random.normal(key, (learning.candidates, problem.network.size))
+    budgets = jnp.asarray(problem.budgets)
+
+    def excess(shift: Array) -> Array:
+        mean, sd = problem.gaussian(Parameters(shift, jnp.full_like(shift, learning.start)))
+        seen = problem.shortfalls(mean, sd, points, key, learning.samples)
+        return jnp.max(jnp.log(seen + 1e-12) - jnp.log(budgets))
+
+    return shifts[jnp.argsort(jax.lax.map(excess, shifts))[: learning.starts]]
+
+
+def _started(problem: Problem, ascent: Ascent, learning: Learning, shift: Float[Array, " size"]) -> Progress:
+    ratio = learning.start if learning.constrained else 0.0
+    parameters = Parameters(shift, jnp.full_like(shift, ratio))
     return Progress(
         parameters,
         ascent.init(parameters),
-        jnp.ones(len(problem.outputs)),
+        jnp.full(len(problem.outputs), learning.first_multiplier),
         jax.tree.map(jnp.zeros_like, parameters),
         jnp.zeros(()),
     )
@@ -323,7 +352,9 @@ def step(
     downhill = jax.tree.map(lambda leaf: -jnp.where(jnp.isfinite(leaf), leaf, 0.0), slope)
     parameters, optimizer = ascent.climb(progress.parameters, downhill, progress.optimizer)
     excess = jnp.clip(jnp.log(seen + 1e-12) - jnp.log(budgets), -1.0, 1.0)
-    multipliers = progress.multipliers * jnp.exp(learning.dual_rate * excess)
+    # Steps in proportion to a multiplier reach any size it needs; small ones, and the way back to 0, do not wait.
+    reach = learning.dual_rate * (1.0 + progress.multipliers / PROPORTIONAL_FROM)
+    multipliers = jnp.maximum(progress.multipliers + reach * excess, 0.0)
     last = (number >= (1.0 - LAST) * learning.steps).astype(progress.averaged.dtype)
     averaged = progress.averaged + last
     share = last / jnp.maximum(averaged, 1.0)
