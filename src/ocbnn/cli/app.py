@@ -22,6 +22,7 @@ app = typer.Typer(
     help="Neural networks that obey what experts know, and stay honest about what they do not know.",
     epilog="Begin with `ocbnn demo`. Every command explains itself, with an example: ocbnn fit --help",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

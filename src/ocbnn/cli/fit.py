@@ -151,7 +151,7 @@ def fit(
             out=out,
             options=estimator_options(
                 read,
-                prior=learnt or scale or None,
+                prior=scale if learnt is None else learnt,
                 hidden=widths,
                 tolerance=tolerance,
                 class_weight=class_weight,

@@ -34,7 +34,8 @@ def learn_prior(
     The table says what columns there are and which rows are realistic; its target is not looked at.
 
     Example:  ocbnn learn-prior patients.csv --target action --rules rules.yaml --out prior/
-              ocbnn fit hospital-b.csv --target action --prior prior/ --out model-b/
+
+    Then:  ocbnn fit hospital-b.csv --target action --prior prior/ --out model-b/
     """
     with explained(debug):
         from ocbnn.amortize import AmortizedPrior
