@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from amortized_cases import LINE, SIGN_RULE, learnt
 
+from amortized_cases import LINE, SIGN_RULE, learnt
 from ocbnn.amortize import AmortizedPrior
 
 

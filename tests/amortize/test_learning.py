@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from amortized_cases import CLASSES, HIRING, LINE, SIGN_RULE, SMALL, learnt
 
+from amortized_cases import CLASSES, HIRING, LINE, SIGN_RULE, SMALL, learnt
 from ocbnn.amortize import AmortizedPrior, Learning
 from ocbnn.amortize.findings import (
     chosen_concentration,

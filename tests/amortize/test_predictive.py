@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from amortized_cases import rbf_gradient
 
+from amortized_cases import rbf_gradient
 from ocbnn.amortize.predictive import linearized, sampled
 from ocbnn.networks import MLP, FunctionNetwork
 

@@ -7,11 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from amortized_cases import FRAME, LINE, SIGN_RULE
-from small_estimators import UNPREPARED, small_classifier, small_regressor
-from small_runs import SHORT
 
 import ocbnn
+from amortized_cases import FRAME, LINE, SIGN_RULE
 from ocbnn.amortize import AmortizedPrior
 from ocbnn.errors import FileError, ModelError
 from ocbnn.inference.run import infer
@@ -23,6 +21,8 @@ from ocbnn.posterior.satisfaction import satisfaction
 from ocbnn.priors.base import LearntPrior, Prior
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
+from small_estimators import UNPREPARED, small_classifier, small_regressor
+from small_runs import SHORT
 
 FURTHER = "if x > 2.2 then y <= 5"
 
@@ -114,7 +114,7 @@ def test_ranges_and_bounds_may_differ_but_units_may_not(sign_prior):
     wider = replace(LINE, columns=(replace(column, observed=(-9.0, 9.0), bounds=(-10.0, 10.0)),))
     sign_prior.check(sign_prior.network, wider)
     scaled = replace(LINE, columns=(replace(column, scale=2.0),))
-    with pytest.raises(ModelError, match="scale 1.0"):
+    with pytest.raises(ModelError, match=r"scale 1\.0"):
         sign_prior.check(sign_prior.network, scaled)
 
 

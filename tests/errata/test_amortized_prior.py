@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from amortized_cases import LINE, SIGN_RULE, SMALL, rbf_gradient
 
+from amortized_cases import LINE, SIGN_RULE, SMALL, rbf_gradient
 from ocbnn.amortize import AmortizedPrior, Learning
 from ocbnn.amortize.divergences import DIVERGENCES, FLOOR
 from ocbnn.amortize.findings import concentrated

@@ -352,7 +352,7 @@ def step(
     downhill = jax.tree.map(lambda leaf: -jnp.where(jnp.isfinite(leaf), leaf, 0.0), slope)
     parameters, optimizer = ascent.climb(progress.parameters, downhill, progress.optimizer)
     excess = jnp.clip(jnp.log(seen + 1e-12) - jnp.log(budgets), -1.0, 1.0)
-    # Steps in proportion to a multiplier reach any size it needs; small ones, and the way back to 0, do not wait.
+    # In proportion to itself a multiplier reaches any size it needs; small ones, and the way to 0, do not wait.
     reach = learning.dual_rate * (1.0 + progress.multipliers / PROPORTIONAL_FROM)
     multipliers = jnp.maximum(progress.multipliers + reach * excess, 0.0)
     last = (number >= (1.0 - LAST) * learning.steps).astype(progress.averaged.dtype)
