@@ -40,6 +40,6 @@ def page_of(tmp_path_factory):  # type: ignore[no-untyped-def]
     @cache
     def written(name: str) -> Path:
         folder = tmp_path_factory.mktemp("pages")
-        return write(_evidence(name), _case(name).posterior, folder / "report.html")
+        return write(_evidence(name), _case(name).posterior, folder / (f"<b>{name}.html"))
 
     return written

@@ -98,7 +98,7 @@ def diagnostics(found: ChainFigures | Posterior, *, ax: Axes | None = None) -> A
         ax.set_xlabel("draw")
         ax.set_ylabel(with_unit(figures.quantity, figures.unit))
         if len(figures.traces) <= 4:
-            ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, borderaxespad=0.2)
+            ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, borderaxespad=0.2)
     return ax
 
 
@@ -112,11 +112,10 @@ def agreement(found: ChainFigures | Posterior, *, ax: Axes | None = None) -> Axe
         ax.axhline(limit, color=INK, lw=1.2, ls="--")
         ax.annotate(
             f"should stay below {limit:g}",
-            (1.0, limit),
+            (0.02, limit),
             (0, 3),
             xycoords=("axes fraction", "data"),
             textcoords="offset points",
-            ha="right",
             va="bottom",
             color=MUTED,
             fontsize=8,

@@ -15,7 +15,7 @@ from ocbnn.plots.chains import ChainFigures, agreement, diagnostics
 from ocbnn.plots.changes import Shift, changes
 from ocbnn.plots.obedience import RuleFigure, draw_rules
 from ocbnn.plots.reliability import calibration
-from ocbnn.plots.slices import Slice
+from ocbnn.plots.slices import RuledZone
 from ocbnn.plots.style import DATA, UNCLEAR
 from ocbnn.posterior.calibration import Calibration
 from ocbnn.report.evidence import BandFacts, Evidence, RuleFacts
@@ -111,27 +111,28 @@ def _band(facts: BandFacts, index: int) -> Picture:
 
 
 def _seen(facts: BandFacts) -> str:
-    """What to see in a band: the means inside and outside of the ruled part."""
+    """What to see in a band: the mean where each rule applies, with and without the rules."""
     shown = facts.shown
     probability = shown.curves[0].label.startswith("P(")
     unit = None if probability else shown.quantity_unit
     if len(shown.curves) > 1:
-        return "Each class has its own line and bands." + (
-            f" A rule applies in {_share(shown)} of the range shown." if shown.zones else ""
-        )
+        applying = [f"“{zone.rule}” applies in {_share(zone)} of the range shown" for zone in shown.zones]
+        return "Each class has its own line and band." + (f" {'; '.join(applying)}." if applying else "")
     if not shown.zones:
-        return f"No rule applies to it; the mean lies {_between(shown.curves[0].mean, unit, probability)}."
-    inside = np.any([zone.inside for zone in shown.zones], axis=0)
-    mean = np.array(shown.curves[0].mean)[inside]
-    words = f"Where a rule applies, the mean lies {_between(mean, unit, probability)}"
-    if facts.without is not None:
-        other = np.array(facts.without.curves[0].mean)[inside]
-        words += f"; without the rules it would lie {_between(other, unit, probability)}"
-    return f"{words}."
+        return f"No rule applies here; the mean lies {_between(shown.curves[0].mean, unit, probability)}."
+    sentences = []
+    for zone in shown.zones:
+        mean = np.array(shown.curves[0].mean)[list(zone.inside)]
+        words = f"Where “{zone.rule}” applies, the mean lies {_between(mean, unit, probability)}"
+        if facts.without is not None:
+            other = np.array(facts.without.curves[0].mean)[list(zone.inside)]
+            words += f"; without the rules it would lie {_between(other, unit, probability)}"
+        sentences.append(f"{words}.")
+    return " ".join(sentences)
 
 
-def _share(shown: Slice) -> str:
-    return percent(float(np.mean(np.any([zone.inside for zone in shown.zones], axis=0))))
+def _share(zone: RuledZone) -> str:
+    return percent(float(np.mean(zone.inside)))
 
 
 def _between(values: object, unit: str | None, probability: bool) -> str:
