@@ -151,3 +151,4 @@ def test_values_are_written_with_their_unit() -> None:
     assert value_text(-0.5) == "−0.5"
     assert value_text("a-b") == "a-b"
     assert value_text(3) == "3"
+    assert value_text(-1e-16, "mg") == "0 mg"

@@ -80,7 +80,7 @@ NOT_SHOWN = "not shown at this tolerance"
         (
             ("met", NOT_SHOWN),
             "unclear",
-            "The model keeps 1 of 2 rules. Of “rule 2” it is not shown that it does.",
+            "The model keeps 1 of 2 rules. For “rule 2” it is not shown.",
         ),
     ],
 )
@@ -89,6 +89,20 @@ def test_the_verdict_names_what_is_not_kept(
 ) -> None:
     found = words.verdict(judged(evidence_of("numbers"), *verdicts))
     assert (found.tone, found.headline) == (tone, headline)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "headline"),
+    [
+        ("met", "The model keeps its one rule."),
+        ("unmet", "The model does not keep its one rule, “rule 1”."),
+        (NOT_SHOWN, "It is not shown that the model keeps its one rule, “rule 1”."),
+    ],
+)
+def test_one_rule_alone_is_called_so(evidence_of: Gathered, verdict: str, headline: str) -> None:
+    evidence = evidence_of("numbers")
+    one = replace(evidence, rules=evidence.rules[:1])
+    assert words.verdict(judged(one, verdict)).headline == headline
 
 
 def test_a_run_that_did_not_settle_is_never_called_good(evidence_of: Gathered) -> None:

@@ -25,6 +25,8 @@ from ocbnn.schema import Column, Schema
 Kind = Literal["function", "observation"]
 COVERAGE = (0.5, 0.9)
 GRID = 121
+TINY = 1e-12
+"""What is nearer to 0 than this is 0 with a rounding error."""
 ROOM = 0.05
 """How far a slice goes past the observed range on either side, as a share of it."""
 
@@ -208,6 +210,8 @@ def held_values(schema: Schema, coded: Float[np.ndarray, " Q"], *, without: str 
 def value_text(value: Any, unit: str | None = None) -> str:
     """A raw value as people write it, with its unit."""
     number = isinstance(value, float | np.floating)
+    if number and abs(value) < TINY:
+        value = 0.0
     text = f"{value:.4g}" if number and abs(value) < 1e5 else str(value)
     text = text.replace("-", "−") if number else text
     return f"{text} {unit}" if unit else text

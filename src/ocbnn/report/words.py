@@ -87,6 +87,7 @@ def listed(names: Sequence[str]) -> str:
 def verdict(evidence: Evidence) -> Verdict:
     """The one sentence, and what it rests on."""
     rules = evidence.rules
+    tone: Tone
     if not rules:
         words = "This model was fitted without rules, so there is nothing for it to keep."
         return Verdict("plain", words, tuple(_run_sentences(evidence.run)))
@@ -99,16 +100,18 @@ def verdict(evidence: Evidence) -> Verdict:
         words = (
             "The model keeps its one rule." if len(rules) == 1 else f"The model keeps all {len(rules)} rules."
         )
-        tone: Tone = "met" if evidence.run.converged is not False else "unclear"
+        tone = "met" if evidence.run.converged is not False else "unclear"
         return Verdict(tone, words, tuple(further))
-    kept = f"The model keeps {len(met)} of {count(len(rules), 'rule')}."
+    tone = "unmet" if unmet else "unclear"
+    if len(rules) == 1:
+        kept = "The model does not keep" if unmet else "It is not shown that the model keeps"
+        return Verdict(tone, f"{kept} its one rule, {listed([rules[0].name])}.", tuple(further))
+    kept = f"The model keeps {len(met)} of {len(rules)} rules."
     if unmet:
         kept += f" It does not keep {listed(unmet)}."
     if unclear:
-        kept += (
-            f" Of {listed(unclear)} it is not shown that {'it does' if len(unclear) == 1 else 'it does so'}."
-        )
-    return Verdict("unmet" if unmet else "unclear", kept, tuple(further))
+        kept += f" For {listed(unclear)} it is not shown."
+    return Verdict(tone, kept, tuple(further))
 
 
 def _rule_sentences(evidence: Evidence) -> list[str]:
