@@ -157,8 +157,8 @@ def rule_arrays(index: int, rule: RuleTerm) -> Arrays:
 def restored_network(stored: StoredNetwork, schema: Schema) -> MLP:
     """The network that was stored, if it takes what the table gives."""
     mixing = None if stored.mixing is None else tuple(tuple(row) for row in stored.mixing)
-    if mixing is not None and {len(row) for row in mixing} != {stored.inputs}:
-        raise FileError(f"The mixing of the network is not a matrix of {stored.inputs} columns.")
+    if mixing is not None and [len(row) for row in mixing] != [stored.inputs] * stored.inputs:
+        raise FileError(f"The mixing of the network is not a matrix of {stored.inputs} rows and columns.")
     network = MLP(stored.inputs, tuple(stored.hidden), stored.outputs, stored.activation, mixing)
     if network.inputs != schema.width:
         raise FileError(f"The network has {network.inputs} inputs, but the table gives {schema.width}.")
