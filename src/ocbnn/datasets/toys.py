@@ -46,11 +46,17 @@ def figure_3b() -> pd.DataFrame:
     return pd.DataFrame({"x": [-3.5, -2.0, 2.0, 3.5], "y": [-1.0, 0.25, 3.5, 4.5]})
 
 
-def figure_4() -> pd.DataFrame:
-    """Hiring by group (x1) and skill (x2): hired from 0.2 up in group 0, from 0.8 up in group 1 (biased)."""
+def figure_4(*, strict: bool = False) -> pd.DataFrame:
+    """Hiring by group (x1) and skill (x2): hired from 0.2 up in group 0, from 0.8 up in group 1 (biased).
+
+    Args:
+        strict: hired above these only, as the authors' code has it (errata E2).
+    """
     skill = np.round(np.arange(0.1, 1.05, 0.1), 1)
     parts = [
-        pd.DataFrame({"x1": group, "x2": skill, "y": (skill >= threshold).astype(int)})
+        pd.DataFrame(
+            {"x1": group, "x2": skill, "y": (skill > threshold if strict else skill >= threshold).astype(int)}
+        )
         for group, threshold in ((0, 0.2), (1, 0.8))
     ]
     return pd.concat(parts, ignore_index=True)

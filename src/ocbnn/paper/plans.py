@@ -7,6 +7,7 @@ A section is an experiment; its parts are options of what the library has:
     [fig1.rules]         tolerance
     [fig1.engine]        name, and options of the engine
     [fig1.engines.svgd]  options of an engine wherever it is the one that is named
+    [fig1.runs.svgd]     options of `infer` for that engine
     [fig1.run]           infer: members, draws, thin, ess (draw until so many effective draws)
     [fig1.preparation]   warm (false: start at prior draws), searches, found, search (of a strength), nodes
     [fig1.own]           numbers of the experiment itself
@@ -61,43 +62,62 @@ class Plan:
     own: Mapping[str, Any]
 
 
-def plan(experiment: str, setting: str, *, quick: bool = False, part: str | None = None) -> Plan:
-    """The plan of an experiment, or of one part of it; later sections have the last word."""
+def plan(
+    experiment: str,
+    setting: str,
+    *,
+    quick: bool = False,
+    part: str | Sequence[str] = (),
+    engine: str | None = None,
+) -> Plan:
+    """The plan of an experiment, or of a part of it; later sections have the last word.
+
+    Args:
+        experiment: a section of the settings file.
+        setting: which file.
+        quick: with what smoke runs change.
+        part: sections of the experiment, one after the other.
+        engine: another engine than the one that is named there.
+    """
     require_setting(setting)
     sections = _read(setting)
     if experiment not in sections:
         raise PaperError(f"The setting {setting!r} says nothing about {experiment!r}.")
     own = sections[experiment]
     layers = [sections.get("common", {}), own]
-    if part is not None:
-        if part not in own:
-            raise PaperError(f"The setting {setting!r} says nothing about the part {part!r} of {experiment}.")
-        layers.append(own[part])
+    for name in (part,) if isinstance(part, str) else part:
+        if name not in own:
+            raise PaperError(f"The setting {setting!r} says nothing about the part {name!r} of {experiment}.")
+        layers.append(own[name])
     if quick:
         layers += [layer["quick"] for layer in tuple(layers) if "quick" in layer]
+    named = [layer["engine"]["name"] for layer in layers if "name" in layer.get("engine", {})]
+    chosen = engine or named[-1]
     merged: dict[str, dict[str, Any]] = {name: {} for name in PARTS}
     for layer in layers:
         for name in PARTS:
-            merged[name].update(layer.get(name, {}))
-    return _plan({**merged, "engine": _engine_options(layers)})
+            if name != "engine":
+                merged[name].update(layer.get(name, {}))
+        merged["run"].update(layer.get("runs", {}).get(chosen, {}))
+    return _plan({**merged, "engine": _engine_options(layers, chosen)})
 
 
-def _engine_options(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Options of the engine that is named last; those of another one mean nothing to it."""
-    named = [layer["engine"]["name"] for layer in layers if "name" in layer.get("engine", {})]
-    options = {"name": named[-1]}
+def _engine_options(layers: Sequence[Mapping[str, Any]], chosen: str) -> dict[str, Any]:
+    """Options of the chosen engine; those of another one mean nothing to it."""
+    options: dict[str, Any] = {"name": chosen}
     for layer in layers:
-        options.update(layer.get("engines", {}).get(options["name"], {}))
+        options.update(layer.get("engines", {}).get(chosen, {}))
         own = layer.get("engine", {})
-        options.update(own if own.get("name", options["name"]) == options["name"] else {})
+        options.update(own if own.get("name", chosen) == chosen else {})
     return options
 
 
 def _plan(options: Mapping[str, Mapping[str, Any]]) -> Plan:
     model, run = dict(options["model"]), dict(options["run"])
     fixed = bool(model.pop("fixed_points", False))
+    most = run.pop("most_draws", 100_000)
     if "ess" in run:
-        run["until"] = ess(run.pop("ess"), most=run.pop("most_draws", 100_000))
+        run["until"] = ess(run.pop("ess"), most=most)
     return Plan(
         model=model,
         term=_term(options["term"]),

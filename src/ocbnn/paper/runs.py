@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,13 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from ocbnn.amortize import AmortizedPrior, Learning
+from ocbnn.errors import OCBNNWarning
 from ocbnn.estimators.files import save_posterior
 from ocbnn.inference import infer
 from ocbnn.inference.feed import rule_terms, with_rules
 from ocbnn.inference.mixing import mixing
-from ocbnn.model import Model
+from ocbnn.model import Model, unstandardized
 from ocbnn.paper.plans import Plan
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import Table, as_coded, function_draws
@@ -27,9 +30,17 @@ from ocbnn.schema import Schema
 SATISFACTION = ("epsilon_mean", "epsilon_worst", "draws_violating", "points_violating")
 
 
-def build(plan: Plan, frame: pd.DataFrame, rules: Sequence[str] = (), *, seed: int, **changes: Any) -> Model:
+def build(
+    plan: Plan,
+    frame: pd.DataFrame,
+    rules: Sequence[str] = (),
+    *,
+    seed: int,
+    schema: Schema | None = None,
+    **changes: Any,
+) -> Model:
     """The plan's model of a table whose target is the column `y`; `changes` are options of `Model.build`."""
-    schema = Schema.infer(frame, target="y")
+    schema = schema or Schema.infer(frame, target="y")
     said = [parse_rule(rule, schema, tolerance=plan.tolerance) for rule in rules]
     options: dict[str, Any] = {"frame": frame, "schema": schema, "key": seed, **plan.model}
     if not said:
@@ -77,6 +88,41 @@ def save(out: Path, experiment: str, posteriors: Mapping[str, Posterior]) -> Non
         folder = out / experiment / name
         folder.parent.mkdir(parents=True, exist_ok=True)
         save_posterior(folder, posterior)
+
+
+def learnt_prior(
+    plan: Plan, rules: Sequence[str], schema: Schema, *, seed: int, data: pd.DataFrame | None = None
+) -> AmortizedPrior:
+    """The amortized prior of these rules for the plan's network, in raw units as everything of the paper's.
+
+    Options are the plan's own numbers: `objective`, `observation`, `noise`, `divergence`, `concentration`,
+    and of learning `paper_steps` (the paper's early stopping), or `steps`, `starts`.
+    """
+    own = plan.own
+    raw = unstandardized(schema)
+    if "paper_steps" in own:
+        learning = Learning.paper(int(own["paper_steps"]))
+    else:
+        learning = Learning(**{name: own[name] for name in ("steps", "starts") if name in own})
+    options = {
+        name: own[name]
+        for name in ("objective", "observation", "divergence", "concentration", "sampler")
+        if name in own
+    }
+    with warnings.catch_warnings():
+        # The paper's way does not keep its rules, which the figures show; its warnings are for users.
+        warnings.simplefilter("ignore", OCBNNWarning)
+        return AmortizedPrior.learn(
+            [parse_rule(rule, raw, tolerance=plan.tolerance) for rule in rules],
+            raw,
+            hidden=plan.model["hidden"],
+            activation=plan.model["activation"],
+            noise=own.get("noise", plan.model.get("noise")),
+            data=data,
+            learning=learning,
+            seed=seed,
+            **options,
+        )
 
 
 def mixing_figures(posterior: Posterior, probes: Table) -> dict[str, float | None]:
