@@ -110,7 +110,7 @@ class Feed:
         fresh = np.random.default_rng((key, 2)).permutation(fresh)  # each step a fair share of a sobol set
         kept = np.asarray(rule.points.coded)[rule.drawn :]
         tail = np.broadcast_to(kept, (steps, *kept.shape))
-        coded = np.concatenate([fresh.reshape(steps, rule.drawn, -1), tail], axis=1)
+        coded = np.concatenate([fresh.reshape(steps, rule.drawn, kept.shape[1]), tail], axis=1)
         flat = rule.at(coded.reshape(-1, coded.shape[-1]))
 
         def stacked(leaf: Any) -> np.ndarray:
