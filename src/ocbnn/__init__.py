@@ -14,6 +14,8 @@ The rooms, in the order data go through them; each imports only from those befor
 - `inference`: engines and the one loop; `infer` gives draws of a model.
 - `amortize`: the amortized prior: rules learnt once, used for every data set.
 - `posterior`: what draws say: predictions, satisfaction, enforcement, conflict, files.
+- `plots`: pictures, each taking `ax`.
+- `report`: the page for people who decide, and its JSON twin.
 - `estimators`: `OCBNNRegressor`, `OCBNNClassifier`, in scikit-learn's contract.
 - `datasets`: the tables that come with the package.
 - `cli`: the `ocbnn` command.

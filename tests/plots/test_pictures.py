@@ -12,13 +12,13 @@ from matplotlib.lines import Line2D
 from ocbnn import plots
 from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
-from ocbnn.plots.style import CLASSES, FORBIDDEN, INK, REGION, VERDICTS, WITH, WITHOUT
+from ocbnn.plots.style import CLASSES, FORBIDDEN, INK, MARKERS, REGION, VERDICTS, WITH, WITHOUT
 from ocbnn.posterior.calibration import Bin, Calibration
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.satisfaction import satisfaction
 from ocbnn.schema import Column, Schema, Target
 from posterior_cases import class_constants, lines
-from report_cases import SHAPE, numbers
+from report_cases import SHAPE, classes, numbers
 
 
 @pytest.fixture
@@ -80,6 +80,18 @@ def test_data_are_points_and_the_middle_of_the_bands_is_not_moved(ax: Axes) -> N
     assert case.frame is not None
     np.testing.assert_array_equal(points.get_xdata(), case.frame["x"])
     np.testing.assert_allclose(points.get_ydata(), case.frame["y"])
+    assert "data" in legend(ax)
+    assert ax.get_ylim()[0] <= case.frame["y"].min() < case.frame["y"].max() <= ax.get_ylim()[1]
+
+
+def test_rows_of_several_classes_are_points_in_lines_of_their_own(ax: Axes) -> None:
+    case = classes()
+    assert case.frame is not None
+    plots.predictive_band(case.posterior, "x", data=case.frame, ax=ax)
+    for index, name in enumerate(("blue", "green", "red")):
+        marker = MARKERS[index]
+        (row,) = [line for line in ax.lines if line.get_marker() == marker and line.get_zorder() == 3]
+        np.testing.assert_array_equal(row.get_xdata(), case.frame.loc[case.frame["label"] == name, "x"])
 
 
 def test_levels_of_a_category_are_points_with_bars(ax: Axes) -> None:
@@ -172,6 +184,7 @@ def test_the_rejection_curve_is_the_shares_given(ax: Axes) -> None:
     assert [list(line.get_ydata()) for line in ax.lines] == [[0.8, 0.4, 0.1], [0.7, 0.3, 0.0]]
     assert ax.get_xscale() == "log"
     assert legend(ax) == ["svgd", "hmc"]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["1", "10", "100"]
     with pytest.raises(OCBNNError, match="one share for each"):
         plots.rejection_curve([1, 10], [0.5, 0.4, 0.3])
 

@@ -65,7 +65,9 @@ def predictive_band(
         other = sliced(without, column, at=at, rules=(), coverage=(), kind=kind, span=span)
     ax = draw_slice(shown, other, ax=ax)
     if data is not None:
-        _draw_data(ax, posterior, column, data)
+        with styled():
+            _draw_data(ax, posterior, column, data)
+            _legend(ax)
     return ax
 
 
@@ -79,8 +81,9 @@ def draw_slice(
     """Draw a slice and, dashed, the means of another one along the same column."""
     with styled():
         ax = axes_of(ax)
+        extent = _extent(shown, other)
         for index, zone in enumerate(shown.zones):
-            _draw_zone(ax, shown, zone, first=index == 0)
+            _draw_zone(ax, shown, zone, extent, first=index == 0)
         for index, curve in enumerate(shown.curves):
             _draw_curve(ax, shown, curve, _look(index, len(shown.curves)))
         for index, curve in enumerate(() if other is None else other.curves):
@@ -94,8 +97,18 @@ def draw_slice(
                     ax.axvline(
                         end, color=MUTED, lw=0.8, ls=(0, (1, 2)), label=_once("ends of the data", number)
                     )
-        _label(ax, shown)
+        _label(ax, shown, extent)
     return ax
+
+
+def _extent(shown: Slice, other: Slice | None) -> tuple[float, float]:
+    """How far the vertical axis goes: as far as both slices do."""
+    if _is_probability(shown):
+        return -0.02, 1.02
+    ends = (
+        [*shown.extent, *(value for curve in other.curves for value in curve.mean)] if other else shown.extent
+    )
+    return min(ends), max(ends)
 
 
 def _look(index: int, count: int) -> tuple[str, Any, str]:
@@ -131,7 +144,7 @@ def _draw_other(ax: Axes, other: Slice, curve: Curve, colour: str, label: str | 
     ax.plot(other.positions, curve.mean, color=colour, label=label, **look)
 
 
-def _draw_zone(ax: Axes, shown: Slice, zone: RuledZone, *, first: bool) -> None:
+def _draw_zone(ax: Axes, shown: Slice, zone: RuledZone, extent: tuple[float, float], *, first: bool) -> None:
     x, inside = np.array(shown.positions), np.array(zone.inside)
     where: Any = inside
     if shown.discrete:
@@ -157,7 +170,10 @@ def _draw_zone(ax: Axes, shown: Slice, zone: RuledZone, *, first: bool) -> None:
             transform=ax.get_xaxis_transform(),
             label=_once("a rule applies", int(not first)),
         )
-    for index, (low, high) in enumerate(zone.forbidden):
+    for index, band in enumerate(zone.forbidden):
+        # What has no end in the slice has none in the picture.
+        low = np.where(np.equal(band[0], shown.extent[0]), extent[0], band[0])
+        high = np.where(np.equal(band[1], shown.extent[1]), extent[1], band[1])
         look: dict[str, Any] = {
             "facecolor": "none",
             "edgecolor": FORBIDDEN,
@@ -167,11 +183,10 @@ def _draw_zone(ax: Axes, shown: Slice, zone: RuledZone, *, first: bool) -> None:
             "label": _once("forbidden there", int(bool(index) or zone is not shown.zones[0])),
         }
         if shown.discrete:
-            heights = np.subtract(high, low)
-            some = heights > 0
-            ax.bar(x[some], heights[some], 0.8, np.array(low)[some], **look)
+            some = inside & (high > low)
+            ax.bar(x[some], (high - low)[some], 0.8, low[some], **look)
         else:
-            where = inside & (np.array(high) > np.array(low))
+            where = inside & (high > low)
             ax.fill_between(x, low, high, where=where, **look)
 
 
@@ -179,11 +194,10 @@ def _once(label: str, index: int) -> str | None:
     return label if index == 0 else None
 
 
-def _label(ax: Axes, shown: Slice) -> None:
+def _label(ax: Axes, shown: Slice, extent: tuple[float, float]) -> None:
     ax.set_xlabel(with_unit(shown.column, shown.unit))
     ax.set_ylabel(with_unit(shown.quantity, shown.quantity_unit if not _is_probability(shown) else None))
-    if _is_probability(shown):
-        ax.set_ylim(-0.02, 1.02)
+    ax.set_ylim(extent)
     if shown.labels:
         most = max(LONGEST_LABEL // len(shown.labels), 3)
         ax.set_xticks(shown.positions, [shortened(label, most) for label in shown.labels])
@@ -191,6 +205,10 @@ def _label(ax: Axes, shown: Slice) -> None:
         ax.set_xticks(shown.positions, [f"{value:g}" for value in shown.positions])
     else:
         ax.set_xlim(shown.positions[0], shown.positions[-1])
+    _legend(ax)
+
+
+def _legend(ax: Axes) -> None:
     handles, labels = ax.get_legend_handles_labels()
     labels = [shortened(label, LONGEST_ENTRY) for label in labels]
     ax.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, borderaxespad=0.2)
@@ -201,12 +219,18 @@ def _is_probability(shown: Slice) -> bool:
 
 
 def _draw_data(ax: Axes, posterior: Posterior, column: str, data: pd.DataFrame) -> None:
+    """Draw rows as points: at y, of two classes at 0 and 1, of more in a line for each class at the top."""
     target = posterior.target
     x = posterior.schema.encode(data)[:, posterior.schema.index(column)]
     y = target.to_model(data[target.name])
-    if target.classes:
-        heights = (y == 1).astype(float) if len(target.classes) == 2 else np.full(len(y), np.nan)
-    else:
-        heights = target.to_raw(y)
-    with styled():
-        ax.plot(x, heights, ls="none", marker="o", ms=4, mfc="none", mec=DATA, label="data", zorder=3)
+    points: dict[str, Any] = {"ls": "none", "ms": 4, "mfc": "none", "zorder": 3}
+    if len(target.classes) > 2:
+        for index in range(len(target.classes)):
+            colour, _, marker = _look(index, len(target.classes))
+            some, height = x[y == index], 1.0 - 0.035 * index
+            ax.plot(some, np.full(len(some), height), marker=marker, mec=colour, **points)
+        return
+    heights = y.astype(float) if target.classes else target.to_raw(y)
+    ax.plot(x, heights, marker="o", mec=DATA, label="data", **points)
+    low, high = ax.get_ylim()
+    ax.set_ylim(min(low, heights.min()), max(high, heights.max()))

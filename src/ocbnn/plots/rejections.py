@@ -47,6 +47,8 @@ def rejection_curve(
                 label=labels[index] if labels else None,
             )
         ax.set_xscale("log")
+        ax.set_xticks(points, [f"{value:,g}" for value in points])
+        ax.minorticks_off()
         ax.set_ylim(0, max(1.0, float(np.nanmax(rows))) * 1.02)
         ax.set_xlabel("points in the rule's region")
         ax.set_ylabel("share of draws rejected")
