@@ -19,7 +19,7 @@ def shown(tmp_path_factory):
     budget = {name: value for name, value in SMALL.items() if name != "random_state"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "BUDGET", budget)
-        patch.setattr("ocbnn.cli.fit.quick_preparation", lambda: SMALL["preparation"])
+        patch.setattr("ocbnn.cli.fit.quick_look", dict)
         result = run("demo", "--out", out)
     assert result.exit_code == 0, result.output
     return words(result), out

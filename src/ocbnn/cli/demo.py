@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TABLE, COLUMNS, RULES, MODEL, REPORT = "clinic.csv", "columns.yaml", "rules.yaml", "model", "report.html"
 BUDGET: dict[str, Any] = {"hidden": (8,), "prior": 5.0}
-"""Of the estimator: small enough for half a minute on two cores, large enough for the rules."""
+"""Of the estimator, besides `fit --quick`: half a minute on two cores, and still room for the rules."""
 AS_OPTIONS = "--hidden 8 --scale 5 --quick"
 
 
@@ -38,7 +38,7 @@ def demo(
     """
     with explained(debug):
         from ocbnn.cli.cache import keep_compiled
-        from ocbnn.cli.fit import quick_preparation
+        from ocbnn.cli.fit import quick_look
         from ocbnn.cli.fitting import LEFTOVERS, Plan, fit_model
         from ocbnn.cli.inputs import read_inputs
         from ocbnn.cli.tables import require_writable
@@ -62,7 +62,7 @@ def demo(
         voice.say("\n2. Fit a Bayesian neural network, with the rules and without", "bold")
         plan = Plan(
             out=out / MODEL,
-            options={**BUDGET, "preparation": quick_preparation()},
+            options={**quick_look(), **BUDGET},
             seed=seed,
             sources={"table": TABLE, "rules": RULES},
         )
@@ -147,6 +147,10 @@ def show_end(voice: Voice, evidence: Evidence, out: Path, page: Path) -> None:
     options = f"--target action --rules {out / RULES} --columns {out / COLUMNS}"
     voice.say(f"    ocbnn lint {out / TABLE} {options}")
     voice.say(f"    ocbnn fit {out / TABLE} {options} {AS_OPTIONS} --out {out / 'mine'}")
+    voice.say(
+        "  --quick takes a variational posterior: fast, and a little too sure of itself. Chains are exact in"
+    )
+    voice.say("  the limit and take longer: the same with --engine hmc in its place.")
     voice.say("  Ask the model about patients, and make sure that no prediction breaks a rule:")
     voice.say(f"    ocbnn predict {out / MODEL} {out / TABLE}")
     voice.say(f"    ocbnn enforce {out / MODEL} --out {out / 'enforced'}")

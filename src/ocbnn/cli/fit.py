@@ -149,18 +149,19 @@ def fit(
         named = {"table": table, "rules": rules, "prior": prior}
         plan = Plan(
             out=out,
-            options=estimator_options(
-                read,
-                prior=scale if learnt is None else learnt,
-                hidden=widths,
-                tolerance=tolerance,
-                class_weight=class_weight,
-                engine=engine,
-                draws=draws,
-                members=members,
-                cores=cores,
-                preparation=quick_preparation() if quick else None,
-            ),
+            options={
+                **(quick_look(engine) if quick else {"engine": engine}),
+                **estimator_options(
+                    read,
+                    prior=scale if learnt is None else learnt,
+                    hidden=widths,
+                    tolerance=tolerance,
+                    class_weight=class_weight,
+                    draws=draws,
+                    members=members,
+                    cores=cores,
+                ),
+            },
             hold_out=hold_out,
             compare=compare,
             seed=seed,
@@ -213,12 +214,20 @@ def learnt_prior(path: Path) -> Any:
     return AmortizedPrior.load(path)
 
 
-def quick_preparation() -> Any:
-    """Settings for a first look: pilots of fewer draws, fewer of them."""
+def quick_look(engine: str = "auto") -> dict[str, Any]:
+    """Options of the estimator for a first look.
+
+    A variational posterior, unless an engine was asked for, and a shorter search for the strength of rules.
+    """
+    from ocbnn.inference.bbb import Bbb
     from ocbnn.inference.prepare import Settings
     from ocbnn.inference.strength import StrengthSearch
 
-    return Settings(strength=StrengthSearch(rounds=6, effective=100.0, most=100))
+    search = StrengthSearch(rounds=8, effective=100.0, most=100, steps=600)
+    options: dict[str, Any] = {"preparation": Settings(strength=search), "engine": engine}
+    if engine == "auto":
+        options |= {"engine": Bbb(steps=3000), "draws": 1000}
+    return options
 
 
 def refuse_constant(read: Inputs) -> None:
