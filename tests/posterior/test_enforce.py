@@ -189,7 +189,8 @@ def test_truncated_numbers_never_break_a_rule(rules):
     restricted = truncate(posterior)
     prediction = restricted.predict(GRID, levels=(0.01, 0.25, 0.9))
     samples = restricted.sample_observation(GRID[::40], 200)
-    shown = [prediction.point, prediction.observation.median, *prediction.observation.quantiles.T]
+    observation = prediction.observation
+    shown = [prediction.point, observation.median, *observation.quantiles.T, *observation.hdi.T]
     for predicted in shown:
         assert not broken(restricted.rules, posterior.schema, GRID, predicted).any()
     assert not broken(restricted.rules, posterior.schema, GRID[::40], samples).any()

@@ -8,7 +8,14 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import kstest, norm, truncnorm
 
-from ocbnn.posterior.mixtures import Intervals, Mixture, quantiles, restricted_moments, sample_restricted
+from ocbnn.posterior.mixtures import (
+    Intervals,
+    Mixture,
+    quantiles,
+    restricted_moments,
+    sample_restricted,
+    shortest_interval,
+)
 
 INFINITY = np.inf
 
@@ -41,6 +48,35 @@ def test_quantiles_solve_the_mixtures_distribution_function(mixture):
                 xtol=1e-13,
             )
             assert found[row, at] == pytest.approx(root, abs=1e-10)
+
+
+@pytest.mark.parametrize("restricted", [False, True])
+def test_the_shortest_interval_covers_exactly_and_no_other_of_a_fine_grid_is_much_shorter(
+    mixture, allowed, restricted
+):
+    within = allowed if restricted else None
+    found = shortest_interval(mixture, 0.8, within)
+    tails = np.linspace(0.0005, 0.1995, 400)
+    ends = quantiles(mixture, (*tails, *(tails + 0.8)), within)
+    lengths = ends[:, 400:] - ends[:, :400]
+    for row in range(3):
+        low, high = found[row]
+        slots = zip(allowed.lower[row], allowed.upper[row], strict=True) if restricted else [(-40.0, 40.0)]
+        pieces = [(max(a, -40.0), min(b, 40.0)) for a, b in slots if a < b]
+        normals = norm(mixture.mean[:, row], mixture.sd)
+
+        def mass(a, b, normals=normals):
+            return (normals.cdf(b) - normals.cdf(a)).mean()
+
+        total = sum(mass(a, b) for a, b in pieces)
+        inside = sum(mass(max(a, low), min(b, high)) for a, b in pieces if max(a, low) < min(b, high))
+        assert inside / total == pytest.approx(0.8, abs=1e-8)
+        assert high - low <= lengths[row].min() * 1.01
+
+
+def test_the_shortest_interval_of_a_normal_is_its_central_one():
+    found = shortest_interval(Mixture(np.array([[1.0, -3.0]]), np.array([2.0])), 0.9)
+    np.testing.assert_allclose(found, np.array([[1.0], [-3.0]]) + 2 * norm.ppf([0.05, 0.95]), atol=0.05)
 
 
 def test_one_draw_restricted_to_one_interval_is_a_truncated_normal():

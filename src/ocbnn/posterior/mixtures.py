@@ -16,6 +16,8 @@ from scipy.special import ndtr, ndtri
 STEPS = 200
 PRECISION = 1e-12
 """Of quantiles, as a share of the bracket they are looked for in."""
+GRID, EDGE = 65, 0.02
+"""Places at which the shortest interval may begin, and how much of the rest lies beyond them at least."""
 FAR = 39.0
 """Standard deviations beyond which a normal has no mass that float64 can hold."""
 
@@ -152,7 +154,33 @@ def quantiles(
     return np.stack(found, axis=1) if found else np.zeros((rows, 0))
 
 
-def _quantile(mixture: Mixture, level: float, allowed: Intervals | None) -> Float[np.ndarray, " b"]:
+def shortest_interval(
+    mixture: Mixture, coverage: float, allowed: Intervals | None = None
+) -> Float[np.ndarray, "b 2"]:
+    """The interval of that coverage with the highest density, as one piece: the shortest there is.
+
+    How much probability lies below it is found on a grid, where the length is flat around its least; the
+    ends are then quantiles, so that the coverage is exact.
+    """
+    rest = 1.0 - coverage
+    outer = quantiles(mixture, (rest * EDGE, 1.0 - rest * EDGE), allowed)
+    grid = outer[:, :1] + (outer[:, 1:] - outer[:, :1]) * np.linspace(0.0, 1.0, GRID)
+    below = np.stack([_below(mixture, allowed, values)[0] for values in grid.T], axis=1)
+    if allowed is not None:
+        below /= _below(mixture, allowed, np.full(len(grid), np.inf))[0][:, None]
+    tails = rest * np.linspace(EDGE, 1.0 - EDGE, GRID)
+    lengths = [
+        np.interp(tails + coverage, row, values) - np.interp(tails, row, values)
+        for row, values in zip(below, grid, strict=True)
+    ]
+    tail = tails[np.argmin(lengths, axis=1)]
+    return np.stack([_quantile(mixture, level, allowed) for level in (tail, tail + coverage)], axis=1)
+
+
+def _quantile(
+    mixture: Mixture, level: float | Float[np.ndarray, " b"], allowed: Intervals | None
+) -> Float[np.ndarray, " b"]:
+    level = np.broadcast_to(level, mixture.mean.shape[1])
     low, high = _bracket(mixture, level, allowed)
     width = np.maximum(high - low, np.finfo(float).tiny)
     total = None if allowed is None else _below(mixture, allowed, np.full(len(low), np.inf))[0]
@@ -165,11 +193,11 @@ def _quantile(mixture: Mixture, level: float, allowed: Intervals | None) -> Floa
         probability, slope = _below(some, within, value[active])
         if total is not None:
             probability, slope = probability / total[active], slope / total[active]
-        enough = probability >= level
+        enough = probability >= level[active]
         high[active] = np.where(enough, value[active], high[active])
         low[active] = np.where(enough, low[active], value[active])
         with np.errstate(all="ignore"):
-            newton = value[active] - (probability - level) / slope
+            newton = value[active] - (probability - level[active]) / slope
         inside = (newton > low[active]) & (newton < high[active])
         near = PRECISION * width[active]
         # Newton is believed only where it hardly moves: then the root is as near, whatever the bracket.
@@ -183,7 +211,10 @@ def _quantile(mixture: Mixture, level: float, allowed: Intervals | None) -> Floa
 
 
 def _start(
-    mixture: Mixture, level: float, low: Float[np.ndarray, " b"], high: Float[np.ndarray, " b"]
+    mixture: Mixture,
+    level: Float[np.ndarray, " b"],
+    low: Float[np.ndarray, " b"],
+    high: Float[np.ndarray, " b"],
 ) -> Float[np.ndarray, " b"]:
     """The quantile of one normal with the mixture's mean and variance, where the bracket has it."""
     variance = mixture.mean.var(axis=0) + np.mean(mixture.sd**2)
@@ -192,7 +223,7 @@ def _start(
 
 
 def _bracket(
-    mixture: Mixture, level: float, allowed: Intervals | None
+    mixture: Mixture, level: Float[np.ndarray, " b"], allowed: Intervals | None
 ) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"]]:
     if allowed is None:
         each = mixture.mean + mixture.sd[:, None] * ndtri(level)

@@ -23,7 +23,7 @@ from ocbnn.errors import OCBNNError
 from ocbnn.posterior import allowed as allowing
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import Table, as_coded, function_blocks, function_draws
-from ocbnn.posterior.mixtures import Mixture, quantiles
+from ocbnn.posterior.mixtures import Intervals, Mixture, quantiles, shortest_interval
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.outputs import Functions
 
@@ -107,7 +107,7 @@ def predict(
         posterior: any draws, of a posterior or a prior; where rules were enforced on it, points obey them.
         table: a DataFrame, or coded rows.
         levels: of the quantiles; `()` for none, and no median.
-        coverage: of the highest-density interval of Φ; None for none.
+        coverage: of the highest-density intervals; None for none.
     """
     levels = checked_levels(levels, coverage)
     coded = as_coded(posterior, table)
@@ -235,7 +235,7 @@ def joined(
     return Prediction(
         np.concatenate([block.point for block in blocks]),
         joined_summary(function, levels, coverage) if function else None,
-        joined_summary(observation, levels, None) if observation else None,
+        joined_summary(observation, levels, coverage) if observation else None,
         np.concatenate(probabilities) if probabilities else None,
         np.concatenate([block.epistemic for block in blocks]),
         np.concatenate([block.aleatoric for block in blocks]),
@@ -255,7 +255,7 @@ def _number_block(
     aleatoric = np.full(values.shape[1], np.mean(noise**2))
     epistemic = function.sd**2
     observation = mixture_summary(
-        Mixture(values, noise), function.mean, np.sqrt(epistemic + aleatoric), levels
+        Mixture(values, noise), function.mean, np.sqrt(epistemic + aleatoric), levels, coverage
     )
     point = function.mean
     if rules:
@@ -265,12 +265,22 @@ def _number_block(
     return Prediction(point, function, observation, None, epistemic, aleatoric)
 
 
-def mixture_summary(mixture: Mixture, mean: np.ndarray, sd: np.ndarray, levels: tuple[float, ...]) -> Summary:
-    """The summary of a whole mixture whose mean and spread are known."""
-    if not levels:
-        return Summary(mean, sd)
-    both = quantiles(mixture, (*levels, 0.5))
-    return Summary(mean, sd, levels, both[:, :-1], both[:, -1])
+def mixture_summary(
+    mixture: Mixture,
+    mean: np.ndarray,
+    sd: np.ndarray,
+    levels: tuple[float, ...],
+    coverage: float | None,
+    allowed: Intervals | None = None,
+) -> Summary:
+    """The summary of a mixture, whole or restricted, whose mean and spread are known."""
+    quantile = median = hdi = None
+    if levels:
+        both = quantiles(mixture, (*levels, 0.5), allowed)
+        quantile, median = both[:, :-1], both[:, -1]
+    if coverage is not None:
+        hdi = shortest_interval(mixture, coverage, allowed)
+    return Summary(mean, sd, levels, quantile, median, coverage, hdi)
 
 
 def _class_block(

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from ocbnn.posterior import allowed as allowing
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import Table, as_coded, function_blocks
-from ocbnn.posterior.mixtures import Intervals, Mixture, quantiles, restricted_moments, sample_restricted
+from ocbnn.posterior.mixtures import Intervals, Mixture, restricted_moments, sample_restricted
 from ocbnn.posterior.predict import (
     COVERAGE,
     LEVELS,
@@ -27,6 +27,7 @@ from ocbnn.posterior.predict import (
     entropy_split,
     joined,
     labels,
+    mixture_summary,
     obeying_draws,
 )
 from ocbnn.posterior.search import Rule, deterministic
@@ -69,7 +70,7 @@ class Truncated:
         Args:
             table: a DataFrame, or coded rows.
             levels: of the quantiles; `()` for none, and no median.
-            coverage: of the highest-density interval of Φ; None for none.
+            coverage: of the highest-density intervals, whose ends are allowed values; None for none.
             function: the predictive of Φ too: that of the draws which obey at the row; an error where none
                 does.
         """
@@ -83,7 +84,7 @@ class Truncated:
                 if function:
                     obeying = obeying_draws(self.posterior, self.rules, coded[block], values)
                     summary = draws_summary(values, levels, coverage, obeying)
-                blocks.append(summarise(coded[block], values, levels, summary))
+                blocks.append(summarise(coded[block], values, levels, coverage, summary))
         return joined(blocks, self.posterior, levels, coverage)
 
     def sample_observation(self, table: Table, count: int, *, key: Any = 0) -> np.ndarray:
@@ -133,6 +134,7 @@ class Truncated:
         coded: Float[np.ndarray, "b Q"],
         values: Float[np.ndarray, "S b"],
         levels: tuple[float, ...],
+        coverage: float | None,
         function: Summary | None,
     ) -> Prediction:
         noise = self.posterior.noise
@@ -141,11 +143,9 @@ class Truncated:
         self._checked_mass(coded, moments.total_mass)
         every = np.arange(len(coded))
         point = moments.mean[every, np.argmax(moments.mass, axis=1)]
-        quantile = median = None
-        if levels:
-            both = quantiles(mixture, (*levels, 0.5), allowed)
-            quantile, median = both[:, :-1], both[:, -1]
-        observation = Summary(moments.total_mean, moments.total_sd, levels, quantile, median)
+        observation = mixture_summary(
+            mixture, moments.total_mean, moments.total_sd, levels, coverage, allowed
+        )
         within = np.maximum(moments.total_sd**2 - moments.between, 0.0)
         return Prediction(point, function, observation, None, moments.between, within)
 
@@ -154,9 +154,10 @@ class Truncated:
         coded: Float[np.ndarray, "b Q"],
         values: Float[np.ndarray, "S b C"],
         levels: tuple[float, ...],
+        coverage: float | None,
         function: Summary | None,
     ) -> Prediction:
-        del levels
+        del levels, coverage
         probabilities = self._probabilities(coded, values)
         allowed = allowing.allowed_classes(self.rules, self.posterior.schema, coded)
         best = np.argmax(np.where(allowed, probabilities, -1.0), axis=1)
