@@ -1,4 +1,4 @@
-"""Table 1: whether to act on low blood pressure, under two physiological rules, on MIMIC-III or its open demo."""
+"""Table 1: whether to act on low blood pressure, under two physiological rules, on MIMIC-III or its demo."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def fit(setting: str, chosen: Plan, rows: pd.DataFrame, ruled: bool, seed: int) 
             classifier = estimator(chosen, path if ruled else None, seed, mimic3.COLUMNS)
             return classifier.fit(rows[features], rows[mimic3.TARGET], progress=True)
     schema = Schema.infer(rows[features], target=rows[mimic3.TARGET], columns=dict(mimic3.COLUMNS))
-    rules = read_rules(NAME, schema) if ruled else ()
+    rules = [rule.text(schema) for rule in read_rules(NAME, schema)] if ruled else []
     frame = evenly_upsampled(rows[[*features, mimic3.TARGET]], seed)
     return posterior_of(chosen, frame, mimic3.TARGET, rules, seed, schema)
 
@@ -147,7 +147,7 @@ def predictions(fitted: Fitted, rows: pd.DataFrame) -> tuple[Probabilities, Labe
 def points_violating(fitted: Fitted, rows: pd.DataFrame, seed: int) -> dict[str, float]:
     """The share of fresh points in the regions at which the most probable class is no action.
 
-    Of 5,000 that look like patients in the columns no rule names (`rows`), and of 5,000 that need not (`uniform`).
+    Of 5,000 that look like patients in the columns no rule names (`rows`), and of 5,000 that need not.
     """
     schema = fitted.schema if isinstance(fitted, Posterior) else fitted.schema_
     posterior = fitted if isinstance(fitted, Posterior) else fitted.posterior_
@@ -219,8 +219,46 @@ def others(
         chance = np.full(len(table), np.nan)
         for train, test in splits:
             rows = train[~inside[train]]
-            chance[test] = model.fit(frame.iloc[rows], labels.iloc[rows]).predict_proba(frame.iloc[test])[:, 1]
+            chance[test] = model.fit(frame.iloc[rows], labels.iloc[rows]).predict_proba(frame.iloc[test])[
+                :, 1
+            ]
         result[name] = figures(
             table, inside, tested, HeldOut(chance, (chance >= 0.5).astype(np.int64), {}), seed
         )
     return result
+
+
+def _draw(out: Path, table: pd.DataFrame, inside: np.ndarray, found: Mapping[str, HeldOut]) -> None:
+    """What the rules changed: each held-out hour's probability without and with them, and the violations."""
+    from ocbnn.paper.pictures import draw
+
+    bnn, ocbnn = found["bnn"], found["ocbnn"]
+
+    def changed(ax: Any) -> None:
+        for rows, colour, size, text in (
+            (~inside, "#999999", 2.0, "outside the rules' regions"),
+            (inside, "#009e73", 6.0, "inside"),
+        ):
+            ax.scatter(
+                bnn.chance[rows], ocbnn.chance[rows], s=size, color=colour, lw=0, alpha=0.5, label=text
+            )
+        ax.plot([0, 1], [0, 1], color="#555555", lw=0.8)
+        ax.set(xlabel="P(action) without rules", ylabel="P(action) with rules", xlim=(0, 1), ylim=(0, 1))
+        ax.legend(loc="lower right", markerscale=2)
+
+    def violations(ax: Any) -> None:
+        kinds = {"points_violating": "points like patients", "points_violating_uniform": "uniform points"}
+        for shift, name, colour, text in (
+            (-0.2, bnn, "#999999", "without rules"),
+            (0.2, ocbnn, "#0072b2", "with rules"),
+        ):
+            shares = [name.violating[kind] for kind in kinds]
+            bars = ax.bar(np.arange(len(kinds)) + shift, shares, 0.38, color=colour, label=text)
+            ax.bar_label(bars, fmt="%.2f")
+        ax.axhline(0.136, color="#555555", lw=0.8, ls=":", label="the paper's OC-BNN")
+        ax.set(
+            xticks=np.arange(len(kinds)), xticklabels=list(kinds.values()), ylabel="violating", ylim=(0, 1)
+        )
+        ax.legend(loc="upper left")
+
+    draw(out, NAME, [changed, violations], size=(4.2, 3.6))

@@ -30,8 +30,8 @@ def demographic_parity(
 ) -> np.ndarray | None:
     """Predictions of fairlearn's ExponentiatedGradient for these rows; None where it is not installed.
 
-    It constrains the rates of the groups to differ by at most 0.01, whatever the reasons, and predicts by chance
-    among a few boosted models.
+    It constrains the rates of the groups to differ by at most 0.01, whatever the reasons, and predicts by
+    chance among a few boosted models.
     """
     try:
         from fairlearn.reductions import DemographicParity, ExponentiatedGradient

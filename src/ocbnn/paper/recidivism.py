@@ -19,6 +19,7 @@ from ocbnn.paper.applications import (
     Probabilities,
     Statistic,
     estimator,
+    mean_of,
     positive_probability,
     posterior_of,
     read_rules,
@@ -79,9 +80,7 @@ def papers_schema(table: pd.DataFrame, features: list[str]) -> Schema:
     """Only age, priors_count and length_of_stay are standardised."""
     declared = {name: {"transform": "none"} for name in features if name not in STANDARDISED}
     binary = {name: {"kind": "binary"} for name in declared}
-    return Schema.infer(
-        table[features], target=table[compas.TARGET], task="classification", columns=binary
-    )
+    return Schema.infer(table[features], target=table[compas.TARGET], task="classification", columns=binary)
 
 
 def amortized(chosen: Plan, schema: Schema, table: pd.DataFrame, seed: int) -> AmortizedPrior:
@@ -116,7 +115,9 @@ def read_boxed(schema: Schema, table: pd.DataFrame, width: float) -> Any:
             mean, sd = table[name].mean(), table[name].std()
             conditions.append(f"{mean - width * sd} <= {name} <= {mean + width * sd}")
     return parse_rule(
-        f"if {' and '.join(conditions)} then P(high_risk = 1) = two_year_recid", schema, name="by what people did"
+        f"if {' and '.join(conditions)} then P(high_risk = 1) = two_year_recid",
+        schema,
+        name="by what people did",
     )
 
 
@@ -139,27 +140,25 @@ def statistics(table: pd.DataFrame, predicted: Labels, chance: Probabilities) ->
     labels, recid = table[compas.TARGET].to_numpy(), table["two_year_recid"].to_numpy()
     group = table[compas.RACE].to_numpy() == 1
 
-    def rate(rows: np.ndarray, of: np.ndarray) -> float:
-        return float(predicted[rows[of[rows]]].mean())
-
-    def gap(rows: np.ndarray, within: np.ndarray) -> float:
-        return abs(rate(rows, group & within) - rate(rows, ~group & within))
+    def gap(within: np.ndarray) -> Statistic:
+        ones, others = mean_of(predicted, group & within), mean_of(predicted, ~group & within)
+        return lambda rows: abs(ones(rows) - others(rows))
 
     return {
         **scores(labels, predicted),
-        "high_risk_african_american": lambda rows: rate(rows, group),
-        "high_risk_others": lambda rows: rate(rows, ~group),
-        "gap": lambda rows: gap(rows, np.ones(len(group), dtype=bool)),
-        "gap_given_recid_0": lambda rows: gap(rows, recid == 0),
-        "gap_given_recid_1": lambda rows: gap(rows, recid == 1),
-        "tv_to_rule": lambda rows: float(np.abs(chance[rows] - recid[rows]).mean()),
+        "high_risk_african_american": mean_of(predicted, group),
+        "high_risk_others": mean_of(predicted, ~group),
+        "gap": gap(np.ones(len(group), dtype=bool)),
+        "gap_given_recid_0": gap(recid == 0),
+        "gap_given_recid_1": gap(recid == 1),
+        "tv_to_rule": mean_of(np.abs(chance - recid), np.ones(len(group), dtype=bool)),
     }
 
 
-def others(table: pd.DataFrame, seed: int) -> dict[str, Mapping[str, Any]]:
+def others(table: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
     """Logistic regression, boosting, and fairlearn's reduction to demographic parity, on the same rows."""
     frame, labels = table[list(compas.FEATURES)], table[compas.TARGET]
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for name, model in (
         ("logistic_regression", peers.logistic_regression()),
         ("gradient_boosting", peers.gradient_boosting(seed)),
@@ -171,7 +170,7 @@ def others(table: pd.DataFrame, seed: int) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def cross_validated(chosen: Plan, table: pd.DataFrame, seed: int, folds: int) -> dict[str, Mapping[str, Any]]:
+def cross_validated(chosen: Plan, table: pd.DataFrame, seed: int, folds: int) -> dict[str, dict[str, Any]]:
     """The same figures for rows that were not in the fit, with race among the features."""
     frame, labels = table[list(compas.FEATURES)], table[compas.TARGET]
     chances = {name: np.zeros(len(table)) for name in ("bnn", "ocbnn", "gradient_boosting")}
@@ -187,3 +186,53 @@ def cross_validated(chosen: Plan, table: pd.DataFrame, seed: int, folds: int) ->
                 fitted = model.fit(frame.iloc[train], labels.iloc[train])
                 chances[name][test] = fitted.predict_proba(frame.iloc[test])[:, 1]
     return {name: figures(table, chance, seed=seed) for name, chance in chances.items()}
+
+
+def _draw(out: Path, table: pd.DataFrame, runs: Mapping[str, Any], details: Mapping[str, Any]) -> None:
+    """Who is called high-risk, by group; and the gap that is left among people who did the same."""
+    from ocbnn.paper.pictures import draw
+
+    shown = {"BNN": runs["bnn"], "OC-BNN": runs["ocbnn"], **_named(details["others"])}
+    group, label = table[compas.RACE] == 1, table[compas.TARGET]
+    rates = {
+        "COMPAS itself": (float(label[group].mean()), float(label[~group].mean())),
+        **{
+            name: (each["high_risk_african_american"], each["high_risk_others"])
+            for name, each in shown.items()
+        },
+    }
+
+    def by_group(ax: Any) -> None:
+        places = np.arange(len(rates))
+        for shift, part, colour, text in (
+            (-0.2, 0, "#0072b2", "African-American"),
+            (0.2, 1, "#999999", "others"),
+        ):
+            ax.barh(places + shift, [each[part] for each in rates.values()], 0.38, color=colour, label=text)
+        ax.set(yticks=places, yticklabels=list(rates), xlabel="called high-risk", xlim=(0, 0.7))
+        ax.invert_yaxis()
+        ax.legend(loc="lower right")
+
+    def within(ax: Any) -> None:
+        places = np.arange(len(shown))
+        for shift, key, colour, text in (
+            (-0.27, "gap", "#d55e00", "of all"),
+            (0.0, "gap_given_recid_1", "#e69f00", "who did reoffend"),
+            (0.27, "gap_given_recid_0", "#56b4e9", "who did not"),
+        ):
+            ax.barh(places + shift, [each[key] for each in shown.values()], 0.25, color=colour, label=text)
+        ax.axvline(0.03, color="#555555", lw=0.8, ls=":")
+        ax.set(yticks=places, yticklabels=list(shown), xlabel="gap between the groups")
+        ax.invert_yaxis()
+        ax.legend(loc="lower right")
+
+    draw(out, NAME, [by_group, within], size=(5.0, 3.4))
+
+
+def _named(others: Mapping[str, Any]) -> dict[str, Any]:
+    names = {
+        "logistic_regression": "logistic regression",
+        "gradient_boosting": "boosting",
+        "demographic_parity": "boosting, parity",
+    }
+    return {names[key]: each for key, each in others.items()}

@@ -1,0 +1,277 @@
+"""Table 3: credit scores that leave young borrowers a way out, under a rule about their utilisation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import brier_score_loss, f1_score
+
+from ocbnn.datasets import credit as data
+from ocbnn.estimators import OCBNNClassifier
+from ocbnn.paper import peers
+from ocbnn.paper.applications import (
+    Probabilities,
+    Statistic,
+    area,
+    estimator,
+    mean_of,
+    positive_probability,
+    posterior_of,
+    read_rules,
+    rules_path,
+    save,
+    scores,
+    with_errors,
+)
+from ocbnn.paper.outcome import Bound, Outcome
+from ocbnn.paper.plans import Plan, plan
+from ocbnn.posterior.draws import Posterior
+from ocbnn.schema import Schema
+
+NAME = "credit"
+PAPERS_DISTANCE = 0.379 - 0.287
+"""How far the paper's effort of recourse is from the truth."""
+BOUNDS = (
+    Bound("ocbnn", "recourse_from_truth", "<=", PAPERS_DISTANCE),
+    Bound("ocbnn", "accuracy", ">=", 0.895),
+    Bound("ocbnn", "f1", ">=", 0.350),
+    Bound("ocbnn", "auc_young_lost", "<=", 0.01),
+    Bound("ocbnn", "ruled_probability_above_full", "<=", 0.0),
+)
+STANDARDISED = ("age", "MonthlyIncome", "NumberOfOpenCreditLinesAndLoans")
+THRESHOLDS = np.linspace(0.01, 0.99, 197)
+BINS = 10
+Fitted = OCBNNClassifier | Posterior
+
+
+class Tables(NamedTuple):
+    """The paper's split, prepared: training rows as they are, and with positives repeated to 1:2."""
+
+    train: pd.DataFrame
+    prepared: pd.DataFrame
+    test: pd.DataFrame
+
+
+def credit(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
+    """A network on all rows, one that has seen nobody below 35, and one under the rule."""
+    chosen = plan(NAME, setting, quick=quick)
+    tables = prepared(quick)
+    blind = without_young(tables)
+    ruled_on = blind if chosen.own["ocbnn_rows"] == "blind" else tables
+    chances: dict[str, Probabilities] = {}
+    runs: dict[str, dict[str, Any]] = {"truth": truth(tables.test)}
+    for name, rows, ruled in (
+        ("bnn_full", tables, False),
+        ("bnn_blind", blind, False),
+        ("ocbnn", ruled_on, True),
+    ):
+        fitted = fit(setting, chosen, rows.prepared, ruled, seed)
+        save(out, NAME, name, fitted)
+        threshold = best_threshold(rows.train, probability(fitted, rows.train), chosen.own["threshold"])
+        chances[name] = probability(fitted, tables.test)
+        runs[name] = figures(tables.test, chances[name], threshold, _repeated(rows), seed)
+    ocbnn = runs["ocbnn"]
+    ocbnn["recourse_from_truth"] = abs(ocbnn["recourse"] - runs["truth"]["recourse"])
+    ocbnn["auc_young_lost"] = runs["bnn_blind"]["auc_young"] - ocbnn["auc_young"]
+    ocbnn["ruled_probability_above_full"] = ocbnn["ruled_probability"] - runs["bnn_full"]["ruled_probability"]
+    details = {"others": others(tables, blind, seed)}
+    _draw(out, tables.test, chances, runs)
+    return Outcome(runs, BOUNDS, details=details)
+
+
+def prepared(quick: bool = False) -> Tables:
+    """The rows of the paper's split."""
+    table = data.table()
+    if quick:
+        table = table.sample(3000, random_state=0).reset_index(drop=True)
+    train, test = data.split(table)
+    return Tables(train, data.upsampled(train), test)
+
+
+def without_young(tables: Tables) -> Tables:
+    """The same without anybody below 35 in the training rows."""
+    return tables._replace(
+        train=tables.train[~data.young(tables.train)].reset_index(drop=True),
+        prepared=tables.prepared[~data.young(tables.prepared)].reset_index(drop=True),
+    )
+
+
+def fit(setting: str, chosen: Plan, rows: pd.DataFrame, ruled: bool, seed: int) -> Fitted:
+    """One network, on rows with positives repeated to half the negatives as in the paper's code."""
+    if setting == "ours":
+        with rules_path(NAME) as path:
+            classifier = estimator(chosen, path if ruled else None, seed, {})
+            return classifier.fit(_features(rows), rows[data.TARGET], progress=True)
+    raw = [str(name) for name in _features(rows) if name not in STANDARDISED]
+    columns = {name: {"transform": "none"} for name in raw}
+    schema = Schema.infer(_features(rows), target=rows[data.TARGET], task="classification", columns=columns)
+    rules = papers_rules(chosen, schema, rows) if ruled else ()
+    return posterior_of(chosen, rows, data.TARGET, rules, seed, schema)
+
+
+def papers_rules(chosen: Plan, schema: Schema, blind: pd.DataFrame) -> tuple[str, ...]:
+    """The rule, in the reference setting within a box around the mean of the young in all other columns."""
+    if chosen.own["region"] != "box":
+        return tuple(rule.text(schema) for rule in read_rules(NAME, schema))
+    everybody = prepared().prepared
+    young = everybody[data.young(everybody)]
+    conditions = [f"age < {data.YOUNG}", f"{data.UTILISATION} > {young[data.UTILISATION].quantile(0.6)}"]
+    width = chosen.own["box"]
+    for name in _features(young):
+        if name not in ("age", data.UTILISATION):
+            mean, sd = young[name].mean(), young[name].std()
+            conditions.append(f"{mean - width * sd} <= `{name}` <= {mean + width * sd}")
+    return (f"if {' and '.join(conditions)} then {data.TARGET} = 0",)
+
+
+def probability(fitted: Fitted, rows: pd.DataFrame) -> Probabilities:
+    """P(distress) of each row, in the world of the prepared rows."""
+    if isinstance(fitted, Posterior):
+        return positive_probability(fitted, _features(rows))
+    return np.asarray(fitted.predict_proba(_features(rows))[:, 1])
+
+
+def best_threshold(train: pd.DataFrame, chance: Probabilities, rule: str | float) -> float:
+    """The decision threshold: a number, or "f1", the one with the best F1 on the training rows."""
+    if not isinstance(rule, str):
+        return float(rule)
+    labels = train[data.TARGET].to_numpy()
+    return float(max(THRESHOLDS, key=lambda threshold: f1_score(labels, chance >= threshold)))
+
+
+def truth(test: pd.DataFrame) -> dict[str, Any]:
+    """The effort of recourse of what happened."""
+    labels = test[data.TARGET].to_numpy()
+    return with_errors({"recourse": recourse(test, labels)}, np.arange(len(test)))
+
+
+def figures(
+    test: pd.DataFrame, chance: Probabilities, threshold: float, repeated: float, seed: int
+) -> dict[str, Any]:
+    """What the paper reports, the ranking among the young, and calibration.
+
+    Args:
+        test: rows to judge by.
+        chance: P(distress) of each, in the world of the rows that were learnt from.
+        threshold: from which a row is called positive, in that world.
+        repeated: how often positives were repeated there; probabilities are corrected for it.
+        seed: of the bootstrap.
+    """
+    labels, young = test[data.TARGET].to_numpy(), data.young(test).to_numpy()
+    predicted = (chance >= threshold).astype(np.int64)
+    ruled = in_region(test)
+    corrected = chance / (chance + repeated * (1.0 - chance))
+    statistics: dict[str, Statistic] = {
+        **scores(labels, predicted),
+        "auc": area(labels, chance),
+        "auc_young": lambda rows: area(labels, chance)(rows[young[rows]]),
+        "recourse": recourse(test, predicted),
+        "ruled_probability": mean_of(corrected, ruled),
+        "ruled_called_positive": mean_of(predicted, ruled),
+        "brier": lambda rows: float(brier_score_loss(labels[rows], corrected[rows])),
+        "calibration_error": lambda rows: calibration_error(labels[rows], corrected[rows]),
+    }
+    return {**with_errors(statistics, np.arange(len(test)), seed), "threshold": threshold}
+
+
+def recourse(test: pd.DataFrame, predicted: np.ndarray) -> Statistic:
+    """The paper's effort of recourse: how much more of their credit the young who are called positive use."""
+    used, young = test[data.UTILISATION].to_numpy(), data.young(test).to_numpy()
+
+    def statistic(rows: np.ndarray) -> float:
+        rows = rows[young[rows]]
+        positive = predicted[rows] == 1
+        if not positive.any() or positive.all():
+            return float("nan")
+        return float(used[rows[positive]].mean() - used[rows[~positive]].mean())
+
+    return statistic
+
+
+def in_region(rows: pd.DataFrame) -> np.ndarray:
+    """Which rows the rule speaks of."""
+    schema = Schema.infer(_features(rows), target=rows[data.TARGET], task="classification")
+    (rule,) = read_rules(NAME, schema)
+    return rule.region.contains(schema.encode(_features(rows)), schema)
+
+
+def calibration_error(labels: np.ndarray, chance: Probabilities) -> float:
+    """The mean distance between predicted and observed rates in ten bins of equally many rows."""
+    order = np.array_split(np.argsort(chance), BINS)
+    return float(np.mean([abs(chance[rows].mean() - labels[rows].mean()) for rows in order]))
+
+
+def others(tables: Tables, blind: Tables, seed: int) -> dict[str, dict[str, Any]]:
+    """Boosting with risk monotone in utilisation, and logistic regression, on the same splits."""
+    monotone = {data.UTILISATION: 1}
+    found: dict[str, dict[str, Any]] = {}
+    for name, rows, model in (
+        ("gradient_boosting_full", tables, peers.gradient_boosting(seed, monotonic_cst=monotone)),
+        ("gradient_boosting_blind", blind, peers.gradient_boosting(seed, monotonic_cst=monotone)),
+        ("logistic_regression_full", tables, peers.logistic_regression()),
+    ):
+        model.fit(_features(rows.train), rows.train[data.TARGET])
+        learnt = model.predict_proba(_features(rows.train))[:, 1]
+        threshold = best_threshold(rows.train, learnt, "f1")
+        chance = model.predict_proba(_features(tables.test))[:, 1]
+        found[name] = figures(tables.test, chance, threshold, 1.0, seed)
+    return found
+
+
+def _features(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.drop(columns=data.TARGET)
+
+
+def _repeated(tables: Tables) -> float:
+    """How often each positive of the training rows is in the prepared ones, on average."""
+    return float(tables.prepared[data.TARGET].sum() / tables.train[data.TARGET].sum())
+
+
+def _draw(
+    out: Path, test: pd.DataFrame, chances: Mapping[str, Probabilities], runs: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Distress called by utilisation among the young, and the effort of recourse beside the truth."""
+    from ocbnn.paper.pictures import draw
+
+    young = data.young(test).to_numpy()
+    used = test.loc[young, data.UTILISATION].to_numpy()
+    edges = np.quantile(used, np.linspace(0, 1, 9))
+    place = np.clip(np.searchsorted(edges, used, side="right") - 1, 0, 7)
+    shown = {
+        "bnn_full": ("all rows", "#555555"),
+        "bnn_blind": ("nobody below 35", "#e69f00"),
+        "ocbnn": ("with the rule", "#0072b2"),
+    }
+
+    def called(ax: Any) -> None:
+        middle = [used[place == k].mean() for k in range(8)]
+        observed = test.loc[young, data.TARGET].to_numpy()
+        ax.plot(middle, [observed[place == k].mean() for k in range(8)], "k:", label="in distress, observed")
+        for name, (text, colour) in shown.items():
+            positive = chances[name][young] >= runs[name]["threshold"]
+            ax.plot(middle, [positive[place == k].mean() for k in range(8)], "o-", color=colour, label=text)
+        ax.axvline(used[in_region(test)[young]].min(), color="#999999", lw=0.8, ls="--")
+        ax.set(xlabel="utilisation of credit lines, below 35", ylabel="share called positive")
+        ax.legend(loc="upper left")
+
+    def effort(ax: Any) -> None:
+        names = [*shown]
+        values = [runs[name]["recourse"] for name in names]
+        errors = [runs[name]["recourse_se"] for name in names]
+        ax.bar(
+            range(len(names)), values, yerr=errors, color=[shown[name][1] for name in names], ecolor="#333333"
+        )
+        ax.axhline(runs["truth"]["recourse"], color="#333333", ls=":", label="truth")
+        ax.axhline(0.379, color="#d55e00", ls="--", lw=0.9, label="the paper's OC-BNN")
+        ax.set(
+            xticks=range(len(names)),
+            xticklabels=[shown[name][0] for name in names],
+            ylabel="effort of recourse",
+        )
+        ax.legend(loc="lower right")
+
+    draw(out, NAME, [called, effort], size=(4.6, 3.6))
