@@ -127,7 +127,9 @@ def with_errors(
     figures: dict[str, float | None] = {}
     for name, statistic in statistics.items():
         figures[name] = statistic(everything)
-        figures[f"{name}_se"] = float(np.nanstd([statistic(sample) for sample in samples], ddof=1))
+        resampled = np.array([statistic(sample) for sample in samples])
+        known = resampled[np.isfinite(resampled)]
+        figures[f"{name}_se"] = float(known.std(ddof=1)) if len(known) > 1 else None
     return figures
 
 

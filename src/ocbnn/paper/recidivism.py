@@ -31,6 +31,8 @@ from ocbnn.paper.applications import (
 from ocbnn.paper.outcome import Bound, Outcome
 from ocbnn.paper.plans import Plan, plan
 from ocbnn.posterior.draws import Posterior
+from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 
 NAME = "recidivism"
@@ -78,8 +80,7 @@ def fit(
 
 def papers_schema(table: pd.DataFrame, features: list[str]) -> Schema:
     """Only age, priors_count and length_of_stay are standardised."""
-    declared = {name: {"transform": "none"} for name in features if name not in STANDARDISED}
-    binary = {name: {"kind": "binary"} for name in declared}
+    binary = {name: {"kind": "binary", "transform": "none"} for name in features if name not in STANDARDISED}
     return Schema.infer(table[features], target=table[compas.TARGET], task="classification", columns=binary)
 
 
@@ -88,7 +89,7 @@ def amortized(chosen: Plan, schema: Schema, table: pd.DataFrame, seed: int) -> A
     own = chosen.own
     rule = read_rules(NAME, schema)[0]
     if own["region"] == "box":  # errata D5
-        rule = read_boxed(schema, table, own["box"])
+        rule = boxed_rule(schema, table, own["box"])
     with_race = compas.RACE in schema.names
     return AmortizedPrior.learn(
         [rule],
@@ -105,20 +106,14 @@ def amortized(chosen: Plan, schema: Schema, table: pd.DataFrame, seed: int) -> A
     )
 
 
-def read_boxed(schema: Schema, table: pd.DataFrame, width: float) -> Any:
-    """The rule in a box of some standard deviations around the mean of each feature but two_year_recid."""
-    from ocbnn.rules.parse import parse_rule
-
+def boxed_rule(schema: Schema, table: pd.DataFrame, width: float) -> Constraint:
+    """The rule in a box of some standard deviations around the mean of age, priors and length of stay."""
     conditions = []
-    for name in schema.names:
-        if name in STANDARDISED:
-            mean, sd = table[name].mean(), table[name].std()
-            conditions.append(f"{mean - width * sd} <= {name} <= {mean + width * sd}")
-    return parse_rule(
-        f"if {' and '.join(conditions)} then P(high_risk = 1) = two_year_recid",
-        schema,
-        name="by what people did",
-    )
+    for name in STANDARDISED:
+        mean, sd = table[name].mean(), table[name].std()
+        conditions.append(f"{mean - width * sd} <= {name} <= {mean + width * sd}")
+    text = f"if {' and '.join(conditions)} then P({compas.TARGET} = 1) = two_year_recid"
+    return parse_rule(text, schema, name="by what people did")
 
 
 def probability(fitted: Fitted, frame: pd.DataFrame) -> Probabilities:

@@ -1,0 +1,100 @@
+"""Credit: the figures on rows where they are known, the rule's number, and the bars on the real rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ocbnn.datasets import credit as data
+from ocbnn.paper.applications import read_rules
+from ocbnn.paper.credit import (
+    BOUNDS,
+    Tables,
+    best_threshold,
+    calibration_error,
+    credit,
+    figures,
+    in_region,
+    recourse,
+    without_young,
+)
+from ocbnn.schema import Schema
+from real_data import folder_of
+
+
+def made_up(rows: int = 500, seed: int = 0) -> pd.DataFrame:
+    generator = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            data.UTILISATION: generator.uniform(0, 1.2, rows),
+            "age": generator.integers(21, 80, rows),
+            "DebtRatio": generator.uniform(0, 1, rows),
+            data.TARGET: generator.binomial(1, 0.2, rows),
+        }
+    )
+
+
+def test_effort_of_recourse_is_a_difference_among_the_young_alone() -> None:
+    rows = pd.DataFrame({data.UTILISATION: [0.9, 0.1, 0.3, 0.0], "age": [30, 30, 34, 35]})
+    predicted = np.array([1, 0, 0, 1])
+    assert recourse(rows, predicted)(np.arange(4)) == pytest.approx(0.9 - 0.2)
+    assert np.isnan(recourse(rows, np.zeros(4))(np.arange(4)))
+
+
+def test_the_rule_speaks_of_the_young_with_high_utilisation() -> None:
+    rows = made_up()
+    expected = (rows["age"] < 35) & (rows[data.UTILISATION] > 0.5696)
+    assert in_region(rows).tolist() == expected.tolist()
+
+
+def test_the_threshold_has_the_best_f1_of_the_training_rows() -> None:
+    rows = made_up()
+    chance = np.where(rows[data.TARGET] == 1, 0.62, 0.31)
+    assert 0.31 < best_threshold(rows, chance, "f1") <= 0.62
+    assert best_threshold(rows, chance, 0.5) == 0.5
+
+
+def test_probabilities_are_corrected_for_repeated_positives() -> None:
+    rows = made_up()
+    share = rows[data.TARGET].mean()
+    # Where positives count eight times, a constant prediction is right at these odds.
+    learnt = 8 * share / (8 * share + 1 - share)
+    found = figures(rows, np.full(len(rows), learnt), 0.5, 8.0, seed=0)
+    assert found["ruled_probability"] == pytest.approx(share)
+    assert found["brier"] == pytest.approx(share * (1 - share))
+
+
+def test_the_calibration_error_of_true_probabilities_is_noise() -> None:
+    generator = np.random.default_rng(0)
+    chance = generator.uniform(0, 1, 20_000)
+    labels = generator.binomial(1, chance)
+    # Ten bins of 2,000: each is off by about √(1/6 / 2000) = 0.009 in the mean.
+    assert calibration_error(labels, chance) < 0.02
+    assert calibration_error(labels, chance**2) > 0.1
+
+
+def test_the_blind_tables_have_nobody_below_35() -> None:
+    tables = without_young(Tables(made_up(), made_up(), made_up()))
+    assert tables.train["age"].min() >= 35
+    assert tables.prepared["age"].min() >= 35
+    assert tables.test["age"].min() < 35
+
+
+def test_the_rules_number_is_the_quantile_of_the_training_rows() -> None:
+    train, _ = data.split(data.table(folder_of("credit")))
+    schema = Schema.infer(train.drop(columns=data.TARGET), target=train[data.TARGET], task="classification")
+    (rule,) = read_rules("credit", schema)
+    low, _ = rule.region.bounding_box(schema)
+    assert low[schema.index(data.UTILISATION)] == pytest.approx(data.utilisation_threshold(train), abs=1e-4)
+
+
+@pytest.mark.slow
+def test_the_bars_are_met_on_the_real_rows(tmp_path: Path) -> None:
+    folder_of("credit")
+    outcome = credit("ours", 3, False, tmp_path)
+    assert round(outcome.runs["truth"]["recourse"], 3) == 0.287
+    for bound in BOUNDS:
+        assert bound.met(outcome.runs[bound.run][bound.figure]), bound
