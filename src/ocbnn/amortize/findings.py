@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -232,7 +233,8 @@ def raw_outputs(
     model: Model, gaussian: DiagonalGaussian, inputs: Float[np.ndarray, "n D"], seed: int
 ) -> Float[np.ndarray, "S n k"]:
     """The network's outputs (means, or logits) under draws of the prior."""
-    import jax
-
     draws = gaussian.draws(MOST_DRAWS, (seed, 13)).astype(np.float32)
-    return np.asarray(jax.jit(jax.vmap(lambda w: model.network.apply(w, inputs)))(draws))
+    # One draw after the other: all at once would hold the hidden layers of all of them.
+    return np.asarray(
+        jax.jit(lambda each: jax.lax.map(lambda w: model.network.apply(w, inputs), each))(draws)
+    )

@@ -55,7 +55,7 @@ class Learning:
         learning_rate: at the start; in units of the base prior's standard deviations.
         optimizer: a name in `inference.optimiser.OPTIMIZERS`.
         decay: of the learning rate.
-        constrained: False follows the paper: the objective alone, from μ = 0, stopped after `steps`.
+        constrained: False follows the paper: the objective alone, stopped after `steps`.
         function_weight: how much the KL between functions at an average input counts, beside that of weights.
         aim: share of each tolerance that learning aims for; the rest is for what Monte Carlo cannot tell.
         dual_rate: how fast multipliers move: nats per step and e-fold of violation.
@@ -96,7 +96,7 @@ class Learning:
 
     @classmethod
     def paper(cls, steps: int = 50) -> Learning:
-        """The paper's way: AdaGrad at 0.1 from μ = 0, σ = 1, 30 points a step, stopped early (appendix C)."""
+        """The paper's way: AdaGrad at 0.1 from σ = 1, 30 points a step, stopped early (appendix C)."""
         return cls(
             steps=steps,
             points=30,
@@ -255,12 +255,13 @@ def learn(problem: Problem, feed: Feed, learning: Learning, seed: int) -> tuple[
 def _starts(
     problem: Problem, learning: Learning, points: tuple[RulePoints, ...], key: Array
 ) -> Float[Array, "starts size"]:
-    """Draws of the base prior around which rules are kept best, of many; for the paper's way its mean.
+    """Draws of the base prior around which rules are kept best, of many; for the paper's way any draws.
 
-    At the mean itself a network is symmetric, and rules have to become very strong before it leaves there.
+    At the mean itself a network is symmetric: all hidden units have the same gradient, and the linearised
+    objective none at all. The paper's text starts there, its code at such draws (errata I3).
     """
     if not learning.constrained:
-        return jnp.zeros((learning.starts, problem.network.size))
+        return jax.random.normal(key, (learning.starts, problem.network.size))
     shifts = jax.random.normal(key, (learning.candidates, problem.network.size))
     budgets = jnp.asarray(problem.budgets)
 
@@ -278,7 +279,7 @@ def _started(problem: Problem, ascent: Ascent, learning: Learning, shift: Float[
     return Progress(
         parameters,
         ascent.init(parameters),
-        jnp.full(len(problem.outputs), learning.first_multiplier),
+        jnp.full(len(problem.outputs), learning.first_multiplier if learning.constrained else 0.0),
         jax.tree.map(jnp.zeros_like, parameters),
         jnp.zeros(()),
     )
@@ -352,10 +353,12 @@ def step(
     downhill = jax.tree.map(lambda leaf: -jnp.where(jnp.isfinite(leaf), leaf, 0.0), slope)
     parameters, optimizer = ascent.climb(progress.parameters, downhill, progress.optimizer)
     excess = jnp.clip(jnp.log(seen + 1e-12) - jnp.log(budgets), -1.0, 1.0)
-    # In proportion to itself a multiplier reaches any size it needs; small ones, and the way to 0, do not wait.
+    # In proportion to itself a multiplier reaches any size it needs; a small one does not wait for that.
     reach = learning.dual_rate * (1.0 + progress.multipliers / PROPORTIONAL_FROM)
-    multipliers = jnp.maximum(progress.multipliers + reach * excess, 0.0)
-    last = (number >= (1.0 - LAST) * learning.steps).astype(progress.averaged.dtype)
+    multipliers = progress.multipliers
+    if learning.constrained:
+        multipliers = jnp.maximum(multipliers + reach * excess, 0.0)
+    last = (number >= int((1.0 - LAST) * learning.steps)).astype(progress.averaged.dtype)
     averaged = progress.averaged + last
     share = last / jnp.maximum(averaged, 1.0)
     average = jax.tree.map(lambda old, new: old + share * (new - old), progress.average, parameters)
