@@ -47,7 +47,7 @@ bench: $(VENV)/.ready-bench  ## speed, as ratios against peers in one run
 	done; test -z "$$missed" || { echo "below their target:$$missed"; exit 1; }
 
 docs: $(READY)  ## the documentation, into site/
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .import_linter_cache
