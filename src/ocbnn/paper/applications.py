@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import yaml
 from jaxtyping import Float, Int
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
@@ -141,3 +143,24 @@ def save(out: Path, application: str, name: str, fitted: OCBNNClassifier | Poste
         save_posterior(folder, fitted)
     else:
         save_estimator(folder, fitted)
+
+
+def save_table(
+    out: Path,
+    application: str,
+    frame: pd.DataFrame,
+    columns: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """What `ocbnn fit` needs to do the same: table.csv, rules.yaml, and columns.yaml if any are declared."""
+    folder = out / application
+    folder.mkdir(parents=True, exist_ok=True)
+    frame.to_csv(folder / "table.csv", index=False)
+    with rules_path(application) as path:
+        shutil.copyfile(path, folder / "rules.yaml")
+    if columns is not None:
+        plain = {name: {k: _listed(v) for k, v in each.items()} for name, each in columns.items()}
+        (folder / "columns.yaml").write_text(yaml.safe_dump(plain, sort_keys=False), encoding="utf-8")
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -25,6 +25,7 @@ from ocbnn.paper.applications import (
     read_rules,
     rules_path,
     save,
+    save_table,
     scores,
     with_errors,
 )
@@ -69,6 +70,8 @@ def clinical(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     runs = {name: figures(table, inside, tested, each, seed) for name, each in found.items()}
     for figure in ("f1_outside", "auc_outside"):
         runs["ocbnn"][f"{figure}_lost"] = runs["bnn"][figure] - runs["ocbnn"][figure]
+    first = splits[0][0][~inside[splits[0][0]]]
+    save_table(out, NAME, table.iloc[first][[*mimic3.FEATURES, mimic3.TARGET]], mimic3.COLUMNS)
     details = {"cohort": cohort_figures(table, inside), "others": others(table, inside, tested, splits, seed)}
     _draw(out, table, inside, found)
     return Outcome(runs, BOUNDS, details=details)

@@ -24,6 +24,7 @@ from ocbnn.paper.applications import (
     read_rules,
     rules_path,
     save,
+    save_table,
     scores,
     with_errors,
 )
@@ -78,6 +79,7 @@ def credit(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     ocbnn["recourse_from_truth"] = abs(ocbnn["recourse"] - runs["truth"]["recourse"])
     ocbnn["auc_young_lost"] = runs["bnn_blind"]["auc_young"] - ocbnn["auc_young"]
     ocbnn["ruled_probability_above_full"] = ocbnn["ruled_probability"] - runs["bnn_full"]["ruled_probability"]
+    save_table(out, NAME, ruled_on.prepared)
     details = {"others": others(tables, blind, seed)}
     _draw(out, tables.test, chances, runs)
     return Outcome(runs, BOUNDS, details=details)

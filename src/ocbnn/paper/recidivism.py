@@ -25,6 +25,7 @@ from ocbnn.paper.applications import (
     read_rules,
     rules_path,
     save,
+    save_table,
     scores,
     with_errors,
 )
@@ -57,6 +58,7 @@ def recidivism(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
             fitted = fit(setting, chosen, table, list(features), ruled, seed)
             save(out, NAME, f"{name}{suffix}", fitted)
             runs[f"{name}{suffix}"] = figures(table, probability(fitted, table[list(features)]), seed=seed)
+    save_table(out, NAME, table)
     details: dict[str, Any] = {"others": others(table, seed)}
     if setting == "ours":
         details["cross_validated"] = cross_validated(chosen, table, seed, folds=2 if quick else 5)
