@@ -125,6 +125,7 @@ def _database(memory: str, threads: int, scratch: Path | None) -> Iterator[DuckD
             "preserve_insertion_order": False,
         }
         connection = duckdb.connect(str(Path(place) / "cohort.duckdb"), config=settings)
+        connection.execute("SET enable_progress_bar = false")  # a library does not print
         try:
             yield connection
         except duckdb.Error as error:
