@@ -39,10 +39,9 @@ def test_no_particle_of_the_baseline_survives(seed):
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("options", TERMS.values(), ids=TERMS)
 def test_nearly_all_particles_under_the_rule_survive_above_and_below(options, seed):
-    """The paper's own particles: 86% (its shipped samples, at the points of a grid). Here ascent looks too."""
+    """Of the paper's shipped particles 86% obey at the points of a grid; here ascent looks between them."""
     posterior = particles(seed, rules=[toys.FIGURE_3B_RULE], **options)
     rejected = reject(posterior)
-    assert rejected.points_found > 0
     assert rejected.acceptance.value >= 0.8
     middle = function_draws(rejected.posterior, [[0.0]])[:, 0]
     assert (middle > 2.5).any()
