@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= auto
 
-.PHONY: demo test test-slow check format bench docs clean
+.PHONY: demo test test-slow check format bench docs reproduce clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -49,5 +49,9 @@ bench: $(VENV)/.ready-bench  ## speed, as ratios against peers in one run
 docs: $(READY)  ## the documentation, into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+reproduce: $(READY)  ## the paper's figures in our setting, and whether every bound is met
+	@$(BIN)/ocbnn reproduce all --setting ours --out reproduced
+	@$(BIN)/python -m ocbnn.paper.check reproduced
+
 clean:  ## remove what the targets made
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist reproduced .mypy_cache .ruff_cache .import_linter_cache

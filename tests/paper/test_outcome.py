@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from ocbnn.paper.check import main, verdicts
 from ocbnn.paper.outcome import Bound, Outcome, PaperError, plain, require_setting, write
 from ocbnn.paper.registry import EXPERIMENTS, FIGURES, expanded, experiment
 
@@ -59,3 +60,21 @@ def test_names_stand_for_several_experiments_each_once():
 def test_every_figure_is_a_function(name):
     assert callable(experiment(name))
     assert name in EXPERIMENTS
+
+
+def test_the_check_of_a_folder_fails_where_a_bound_is_missed(tmp_path, capsys):
+    write(tmp_path / "a.json", OUTCOME, "a", "ours", 3, False, 1.0)
+    assert main([str(tmp_path)]) == 1
+    assert "MISSED  a: ocbnn.epsilon_mean <= 0.01, is 0.5" in capsys.readouterr().out
+    write(
+        tmp_path / "a.json",
+        Outcome({"ocbnn": {"epsilon_mean": 0.0}}, OUTCOME.bounds[:1]),
+        "a",
+        "ours",
+        3,
+        False,
+        1.0,
+    )
+    assert main([str(tmp_path)]) == 0
+    with pytest.raises(PaperError, match="no outcome that is held to bounds"):
+        verdicts(tmp_path / "elsewhere")

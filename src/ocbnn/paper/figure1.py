@@ -72,7 +72,7 @@ def picture(out: Path, drawn: Mapping[str, Posterior], frame: pd.DataFrame) -> N
             forbid(ax, (-0.3, 0.3), [(-np.inf, 2.5), (3.0, np.inf)])
             if rows:
                 draw_rows(ax, frame)
-            key(ax, ncols=2)
+            key(ax, loc="upper left")
 
         return paint
 

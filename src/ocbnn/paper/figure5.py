@@ -49,7 +49,7 @@ def fig5(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
             paint_one(ax, drawn[engine], x, "OC-BNN")
             forbid(ax, (-0.3, 0.3), [(-float("inf"), 2.5), (3.0, float("inf"))])
             draw_rows(ax, frame)
-            key(ax, ncols=2)
+            key(ax, loc="upper left")
 
         return paint
 
