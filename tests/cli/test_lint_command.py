@@ -69,7 +69,7 @@ def test_rows_with_missing_values_are_left_out_and_counted(example, tmp_path):
     table.to_csv(tmp_path / "gaps.csv", index=False)
     result = lint(tmp_path / "gaps.csv", example / "rules.yaml")
     assert result.exit_code == 0, result.output
-    assert "2 of 3,000 rows have missing values and are left out: rows 3, 5" in words(result)
+    assert "2 of 2,500 rows have missing values and are left out: rows 3, 5" in words(result)
 
 
 def test_debug_shows_the_traceback(example):

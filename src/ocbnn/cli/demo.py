@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from ocbnn.schema import Schema
 
 TABLE, COLUMNS, RULES, MODEL, REPORT = "clinic.csv", "columns.yaml", "rules.yaml", "model", "report.html"
-BUDGET: dict[str, Any] = {"hidden": (8,), "prior": 5.0}
+BUDGET: dict[str, Any] = {"hidden": (6,), "prior": 4.0}
 """Of the estimator, besides `fit --quick`: half a minute on two cores, and still room for the rules."""
-AS_OPTIONS = "--hidden 8 --scale 5 --quick"
+AS_OPTIONS = "--hidden 6 --scale 4 --quick"
 
 
 def demo(

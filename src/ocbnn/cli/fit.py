@@ -223,10 +223,11 @@ def quick_look(engine: str = "auto") -> dict[str, Any]:
     from ocbnn.inference.prepare import Settings
     from ocbnn.inference.strength import StrengthSearch
 
-    search = StrengthSearch(rounds=8, effective=100.0, most=100, steps=600)
+    search = StrengthSearch(rounds=6, effective=100.0, most=100, steps=1000)
     options: dict[str, Any] = {"preparation": Settings(strength=search), "engine": engine}
     if engine == "auto":
-        options |= {"engine": Bbb(steps=3000), "draws": 1000}
+        # The learning rate falls early, so that the end of the run shows whether it has settled.
+        options["engine"] = Bbb(steps=5000, draws_per_step=2, learning_rate=0.05, decay="exponential")
     return options
 
 

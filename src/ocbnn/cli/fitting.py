@@ -189,9 +189,9 @@ def save_stage(
 
     save_model(plan.out, estimator, without, evidence)
     if not _complete(estimator.posterior_):
-        chains, draws, _ = estimator.posterior_.draws.shape
+        how_far = str(estimator.posterior_.provenance["status"]).split(";")[0]
         raise Interrupted(
-            f"Interrupted after {draws:,} draws of each of {chains} chains; {plan.out} holds these. "
+            f"{how_far.capitalize()}; {plan.out} holds the model as far as it is. "
             "The same command with --resume goes on to the end."
         )
 

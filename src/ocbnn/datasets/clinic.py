@@ -1,4 +1,4 @@
-"""An invented clinic: 3,000 patients, whether they were given fluids or vasopressors, and rules about that.
+"""An invented clinic: 2,500 patients, whether they were given fluids or vasopressors, and rules about that.
 
 Made for showing the library. The numbers have plausible sizes and dependencies, and nothing more: no patient
 is behind them, and the rules are no medical advice. Two things are in it on purpose:
@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 TARGET = "action"
-ROWS = 3_000
+ROWS = 2_500
 SEED = 2020
 HABIT = 0.5
 """The share of its patients that the surgical ward treats whatever their state."""
