@@ -1,4 +1,4 @@
-"""Figure 3b's set-up: rejection leaves nothing of a posterior without the rule, and nearly all of one with it."""
+"""Figure 3b: rejection leaves nothing of a posterior without the rule, and nearly all of one with it."""
 
 from __future__ import annotations
 
