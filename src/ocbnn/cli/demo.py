@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 TABLE, COLUMNS, RULES, MODEL, REPORT = "clinic.csv", "columns.yaml", "rules.yaml", "model", "report.html"
 BUDGET: dict[str, Any] = {"hidden": (6,), "prior": 4.0}
 """Of the estimator, besides `fit --quick`: half a minute on two cores, and still room for the rules."""
+POINTS = 1000
 AS_OPTIONS = "--hidden 6 --scale 4 --quick"
 
 
@@ -65,6 +66,7 @@ def demo(
             options={**quick_look(), **BUDGET},
             seed=seed,
             sources={"table": TABLE, "rules": RULES},
+            points=POINTS,
         )
         fitted = fit_model(read, plan, voice)
         voice.say(f"With the rules: {fitted.estimator.posterior_.provenance['status']}")
@@ -150,7 +152,7 @@ def show_end(voice: Voice, evidence: Evidence, out: Path, page: Path) -> None:
     voice.say(
         "  --quick takes a variational posterior: fast, and a little too sure of itself. Chains are exact in"
     )
-    voice.say("  the limit and take longer: the same with --engine hmc in its place.")
+    voice.say("  the limit, and take many minutes: the same with --engine hmc in its place.")
     voice.say("  Ask the model about patients, and make sure that no prediction breaks a rule:")
     voice.say(f"    ocbnn predict {out / MODEL} {out / TABLE}")
     voice.say(f"    ocbnn enforce {out / MODEL} --out {out / 'enforced'}")

@@ -223,11 +223,12 @@ def quick_look(engine: str = "auto") -> dict[str, Any]:
     from ocbnn.inference.prepare import Settings
     from ocbnn.inference.strength import StrengthSearch
 
-    search = StrengthSearch(rounds=6, effective=100.0, most=100, steps=1000)
+    # By decades: a strength that is up to ten times what is needed is found with few pilots.
+    search = StrengthSearch(rounds=3, ratio=10.0, effective=100.0, most=100, steps=1000)
     options: dict[str, Any] = {"preparation": Settings(strength=search), "engine": engine}
     if engine == "auto":
         # The learning rate falls early, so that the end of the run shows whether it has settled.
-        options["engine"] = Bbb(steps=5000, draws_per_step=2, learning_rate=0.05, decay="exponential")
+        options["engine"] = Bbb(steps=5000, draws_per_step=2, learning_rate=0.04, decay="exponential")
     return options
 
 

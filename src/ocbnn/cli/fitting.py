@@ -42,6 +42,7 @@ class Plan:
         seed: of everything.
         resume: go on with an interrupted run.
         sources: names of the files that went in, for the report.
+        points: fresh points at which each rule is measured.
     """
 
     out: Path
@@ -51,6 +52,7 @@ class Plan:
     seed: int = 0
     resume: bool = False
     sources: Mapping[str, str] = field(default_factory=dict)
+    points: int = 2000
 
     @property
     def leftovers(self) -> Path:
@@ -224,6 +226,7 @@ def _gathered(
                 without=without,
                 frame=rest if len(rest) else None,
                 seed=plan.seed,
+                points=plan.points,
                 sources=plan.sources,
             )
     except KeyboardInterrupt:
