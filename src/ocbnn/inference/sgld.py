@@ -171,7 +171,7 @@ def largest_curvatures(
             direction, _ = carry
             image = jnp.nan_to_num(jax.jvp(gradient, (w,), (direction,))[1])
             length = jnp.linalg.norm(image)
-            return image / jnp.maximum(length, jnp.finfo(w.dtype).tiny), length
+            return image / jnp.where(length > 0, length, 1.0), length
 
         start = jax.random.normal(key, w.shape, w.dtype)
         start = start / jnp.linalg.norm(start)
