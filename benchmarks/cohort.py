@@ -1,7 +1,7 @@
 """The MIMIC-III cohort: its memory must not grow with the data, and its speed is stated in rows a second.
 
-Builds the cohort of the open demo, and of a folder with ten copies of it (other patients, other stays), each in
-a process of its own. Needs `$OCBNN_DATA`, or a connection to download the demo.
+Builds the cohort of the open demo, and of a folder with ten copies of it (other patients, other stays), each
+in a process of its own. Needs `$OCBNN_DATA`, or a connection to download the demo.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def main() -> None:
     hours = FULL_CHARTEVENTS / speed / 3600
     print(f"{speed:,.0f} rows read a second; the full CHARTEVENTS alone would take {hours:.1f} h")
     print(
-        f"memory grows {growth:.2f} times (at most {MOST_GROWTH}); ten times the rows: {often['rows'] / once['rows']:.0f}"
+        f"memory grows {growth:.2f} times (at most {MOST_GROWTH}); "
+        f"ten times the rows: {often['rows'] / once['rows']:.0f}"
     )
     if growth > MOST_GROWTH or often["rows"] != COPIES * once["rows"]:
         sys.exit(1)

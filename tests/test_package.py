@@ -53,6 +53,7 @@ def test_all_errors_are_of_one_family():
         assert issubclass(error, ocbnn.OCBNNError)
 
 
+@pytest.mark.slow
 def test_the_python_of_the_readme_runs_and_its_rule_is_met(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)

@@ -33,6 +33,7 @@ def test_the_rule_is_met_and_the_findings_are_those_of_draws(sign_prior):
     assert "90% band" in str(sign_prior)
 
 
+@pytest.mark.slow
 def test_only_rules_that_hold_the_prior_back_bind():
     rules = [parse_rule("if x > 1 then y >= 0", LINE, name="held", tolerance=0.05), "always y <= 100"]
     prior = learnt(rules, LINE)
@@ -45,6 +46,7 @@ def test_only_rules_that_hold_the_prior_back_bind():
     assert slack.multiplier == 0.0
 
 
+@pytest.mark.slow
 def test_several_classes_are_learnt_by_monte_carlo():
     rule = parse_rule("if x > 1 then label in {green, blue}", CLASSES, tolerance=0.05)
     prior = learnt([rule], CLASSES)
@@ -55,6 +57,7 @@ def test_several_classes_are_learnt_by_monte_carlo():
 
 
 @pytest.mark.filterwarnings("ignore::ocbnn.errors.OCBNNWarning")
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_prior():
     short = Learning(steps=3, points=4, samples=4, starts=1)
     one, two, other = (

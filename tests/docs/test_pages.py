@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 # These pages have their own tests, beside what they document.
 TESTED_ELSEWHERE = {"estimators.md", "posterior.md", "lint.md", "rules.md", "regions.md"}
-SLOW = {"amortize.md", "inference.md"}
+SLOW = {"amortize.md", "inference.md", "tutorial.md", "report.md", "how-to/many-data-sets.md"}
 CODE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
