@@ -1,9 +1,9 @@
 """The paper's paragraph on conflicting data, made visible.
 
-"If C and D are incompatible, the posterior depends on (i) model capacity and (ii) factors affecting the prior
-and likelihood, e.g. volume of data" (section 5). Rows of y = 0 lie all over [−2, 2], and a rule of fixed
-strength asks for 1 to 2 in [−0.5, 0.5]. The more rows, the more often the posterior breaks the rule; a wider
-network can obey between the rows for longer.
+"If C and D are incompatible, […] the posterior depends on (i) model capacity and (ii) factors affecting the
+prior and likelihood, e.g. volume of data" (section 5). Rows of y = 0, with noise, lie all over [−2, 2], and a
+rule of fixed strength asks for 1 to 2 in [−0.5, 0.5]. The more rows, the more often the posterior breaks the
+rule; a wider network can obey between the rows for longer.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RULE = "if -0.5 <= x <= 0.5 then 1 <= y <= 2"
+NOISE = 0.1
 GRID = pd.DataFrame({"x": np.linspace(-2.0, 2.0, 21)})
 
 
 def rows(count: int) -> pd.DataFrame:
-    """So many rows of y = 0, evenly over [−2, 2]: a quarter of them against the rule."""
-    return pd.DataFrame({"x": np.linspace(-2.0, 2.0, count), "y": np.zeros(count)})
+    """So many rows of y = 0 with noise, evenly over [−2, 2]: a quarter or more of them against the rule."""
+    x = -2.0 + 4.0 * (np.arange(count) + 0.5) / count
+    return pd.DataFrame({"x": x, "y": np.random.default_rng(count).normal(0.0, NOISE, count)})
 
 
 def conflicting(setting: str, seed: int, quick: bool, out: Path) -> Outcome:

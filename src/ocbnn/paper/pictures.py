@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 CLASS_COLOURS = {"red": "#d55e00", "green": "#009e73", "blue": "#0072b2", 0: "#0072b2", 1: "#e69f00"}
 GRID = 121
-CERTAIN = 0.6
+CERTAIN = 0.75
 """A class is shaded where its predicted probability is above this (figure 2's threshold)."""
 
 
