@@ -123,6 +123,7 @@ def compare(density: str, seeds: int, quick: bool) -> dict[str, Any]:
     for seed in range(seeds):
         for peer in PEERS:
             runs[peer].append(one(peer, density, seed, quick))
+            print(density, peer, seed, runs[peer][-1], file=sys.stderr, flush=True)
     rates = {peer: statistics.median(r["ess"] / r["seconds"] for r in found) for peer, found in runs.items()}
     better = max(rates["numpyro-parallel"], rates["numpyro-vectorized"])
     return {"ess_per_second": rates, "ratio": rates["ocbnn"] / better, "runs": runs}

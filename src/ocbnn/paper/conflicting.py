@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RULE = "if -0.5 <= x <= 0.5 then 1 <= y <= 2"
-NOISE = 0.1
+NOISE = 0.5
 GRID = pd.DataFrame({"x": np.linspace(-2.0, 2.0, 21)})
 
 
@@ -83,11 +83,11 @@ def picture(
         ax.set(title="violation", xscale="log", ylim=(-0.03, 1.03), xlabel="rows", ylabel="epsilon_mean")
         ax.set_xticks(counts, [str(count) for count in counts])
         ax.minorticks_off()
-        ax.legend(loc="upper left")
+        ax.legend(loc="lower right")
 
     def functions(ax: Axes, count: int) -> None:
         width = widths[-1]
-        frame_axes(ax, f"{count} rows, {width} units", (-2.0, 2.0), (-1.5, 3.0))
+        frame_axes(ax, f"{count} rows, {width} units", (-2.0, 2.0), (-2.0, 3.0))
         draw_band(ax, drawn[f"rows_{count}_width_{width}"], line(-2.0, 2.0), "OC-BNN")
         forbid(ax, (-0.5, 0.5), [(-np.inf, 1.0), (2.0, np.inf)])
         draw_rows(ax, rows(count))

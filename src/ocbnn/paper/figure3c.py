@@ -93,6 +93,8 @@ def picture(out: Path, runs: Mapping[str, Mapping[str, Any]], counts: Sequence[i
             xlabel="points of the rule",
             ylabel="share rejected",
         )
+        ax.set_xticks(counts, [f"{count:,}" for count in counts])
+        ax.minorticks_off()
         ax.legend(loc="center right")
 
     draw(out, "fig3c", [paint])
