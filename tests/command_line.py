@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from typer.testing import CliRunner, Result
 
 from ocbnn.cli import app
 from ocbnn.cli.folders import save_model
+from ocbnn.inference.loop import Chunk, Loop
 from small_estimators import small_regressor
 
 RULES = "- {name: high, rule: if x > 1 then y >= 0}\n"
@@ -23,6 +25,19 @@ def run(*arguments: object) -> Result:
 def words(result: Result) -> str:
     """What was printed, on one line: terminals break lines, and draw boxes, where they like."""
     return re.sub(r"[\s│]+", " ", result.output)
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """Ctrl-C during a chunk of steps, after so many whole ones."""
+    advance, done = Loop.advance, []
+
+    def until(loop: Loop) -> Chunk:
+        if len(done) == after:
+            raise KeyboardInterrupt
+        done.append(None)
+        return advance(loop)
+
+    monkeypatch.setattr(Loop, "advance", until)
 
 
 def small_table(rows: int = 60) -> pd.DataFrame:

@@ -79,6 +79,14 @@ def unsettled() -> Case:
     return case._replace(posterior=replace(case.posterior, provenance=provenance))
 
 
+def frozen() -> Case:
+    """Chains that never move, each at a line of its own."""
+    slope, intercept = (
+        np.repeat(np.linspace(low, low + 1, SHAPE[0])[:, None], SHAPE[1], 1) for low in (0, 1)
+    )
+    return Case(lines(slope, intercept, ["if x > 1 then y <= 3"]), None, None)
+
+
 def nasty() -> Case:
     """Every name that a user can choose is markup: of columns, levels, classes, target, units, rules."""
     columns = (
@@ -113,5 +121,6 @@ CASES = {
     "no rules": no_rules,
     "alone": alone,
     "unsettled": unsettled,
+    "frozen": frozen,
     "nasty": nasty,
 }

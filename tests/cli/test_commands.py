@@ -7,15 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from command_line import run, small_table, words
+from command_line import interrupt, run, small_table, words
 from ocbnn import __version__
 from ocbnn.cli.app import app
 from ocbnn.cli.cache import FOLDER, keep_compiled
-from ocbnn.inference.loop import Loop
+from ocbnn.cli.folders import save_model
+from small_estimators import small_regressor
 
 COMMAND = Path(sys.executable).with_name("ocbnn")
 COMMANDS = [command.name for command in app.registered_commands]
@@ -118,22 +118,10 @@ class TestFit:
 
 
 class TestInterruption:
-    def interrupted(self, monkeypatch, after):
-        """Ctrl-C during a chunk of steps, after so many whole ones."""
-        advance, done = Loop.advance, []
-
-        def until(loop):
-            if len(done) == after:
-                raise KeyboardInterrupt
-            done.append(None)
-            return advance(loop)
-
-        monkeypatch.setattr(Loop, "advance", until)
-
     def test_draws_so_far_are_saved_and_resume_goes_on(self, files, tmp_path, small_budget):
         out, quiet = tmp_path / "m", ("--no-compare", "--hold-out", "0")
         with pytest.MonkeyPatch.context() as patch:
-            self.interrupted(patch, after=1)
+            interrupt(patch, after=1)
             result = fit(files, out, *quiet)
         assert result.exit_code == 130
         assert "--resume goes on" in words(result)
@@ -173,6 +161,16 @@ class TestPredict:
         complete = found.dropna()
         assert (complete["lower"] < complete["prediction"]).all()
         assert (complete["prediction"] < complete["upper"]).all()
+
+    def test_rows_of_a_parquet_file_are_as_many_as_there_are_whatever_their_index(self, files, tmp_path):
+        table = small_table(4)
+        table.index = pd.Index([7, 7, 7, 8], name="patient")
+        table.to_parquet(tmp_path / "new.parquet")
+        call = ("predict", files / "model", tmp_path / "new.parquet", "--keep", "patient", "--json")
+        assert [row["patient"] for row in json.loads(run(*call).stdout)] == [7, 7, 7, 8]
+        table.rename_axis(None).to_parquet(tmp_path / "unnamed.parquet")
+        result = run("predict", files / "model", tmp_path / "unnamed.parquet", "--json")
+        assert len(json.loads(result.stdout)) == 4
 
     def test_wider_intervals_cover_more(self, files, tmp_path):
         widths = []
@@ -236,13 +234,20 @@ class TestCheck:
 
 
 class TestEnforceAndReport:
+    @pytest.mark.filterwarnings("ignore:UNMET")
     def test_enforced_predictions_obey(self, files, tmp_path):
-        (tmp_path / "rules.yaml").write_text("- always y >= 1\n")
-        assert run("enforce", files / "model", "--out", tmp_path / "e").exit_code == 0
-        result = run("predict", tmp_path / "e", files / "table.csv", "--out", tmp_path / "p.csv")
-        assert result.exit_code == 0, result.output
-        found, table = pd.read_csv(tmp_path / "p.csv"), small_table()
-        assert (found.loc[table["x"] > 1, "lower"] >= 0).all()
+        table = small_table()
+        fitted = small_regressor(rules=["if x > 1 then y >= 1.5"]).fit(
+            table[["x", "ward", "age"]], table["y"]
+        )
+        save_model(tmp_path / "model", fitted)
+        assert run("enforce", tmp_path / "model", "--out", tmp_path / "e").exit_code == 0
+        lower = {}
+        for model in ("model", "e"):
+            result = run("predict", tmp_path / model, files / "table.csv", "--json")
+            assert result.exit_code == 0, result.output
+            lower[model] = pd.DataFrame(json.loads(result.stdout)).loc[table["x"] > 1, "lower"]
+        assert lower["model"].min() < 1.5 <= lower["e"].min()
 
     def test_draws_that_obey_are_kept(self, files, tmp_path):
         result = run("enforce", files / "model", "--method", "draws", "--out", tmp_path / "e")
@@ -283,13 +288,3 @@ class TestCache:
         call = [sys.executable, "-c", program]
         done = subprocess.run(call, check=True, env=environment, capture_output=True, text=True)
         assert done.stdout.strip() == "False"
-
-
-def test_arrays_and_records_become_plain_json():
-    from ocbnn.cli.plain import plain
-
-    assert plain({"a": np.float64(1.5), "b": (np.nan, np.int64(2)), "c": np.arange(2)}) == {
-        "a": 1.5,
-        "b": [None, 2],
-        "c": [0, 1],
-    }

@@ -5,21 +5,26 @@ import re
 
 import pytest
 
-from command_line import run, words
+from command_line import interrupt, run, words
 from ocbnn.cli import demo as module
 from ocbnn.cli.demo import RULES
 from ocbnn.datasets import clinic
 from small_estimators import SMALL
+
+BUDGET = {name: value for name, value in SMALL.items() if name != "random_state"}
+
+
+def small_budget(patch):
+    patch.setattr(module, "BUDGET", BUDGET)
+    patch.setattr("ocbnn.cli.fit.quick_look", dict)
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
     """What the demo says and writes, with the budget of tests."""
     out = tmp_path_factory.mktemp("demo") / "out"
-    budget = {name: value for name, value in SMALL.items() if name != "random_state"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BUDGET", budget)
-        patch.setattr("ocbnn.cli.fit.quick_look", dict)
+        small_budget(patch)
         result = run("demo", "--out", out)
     assert result.exit_code == 0, result.output
     return words(result), out
@@ -62,6 +67,16 @@ def test_the_commands_it_suggests_can_be_run_to_the_letter(shown, tmp_path):
     assert len(run(*predict).stdout.splitlines()) == clinic.ROWS + 1
     enforce = re.search(r"ocbnn (enforce \S+ --out \S+)", text)[1].split()
     assert run(*enforce).exit_code == 0
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_after_ctrl_c_it_says_what_can_be_done(after, tmp_path, monkeypatch):
+    small_budget(monkeypatch)
+    interrupt(monkeypatch, after)
+    result = run("demo", "--out", tmp_path / "demo")
+    assert result.exit_code == 130
+    assert "The demo begins anew with the same command." in words(result) or after == 0
+    assert "--resume" not in words(result)
 
 
 def test_the_example_has_what_it_promises():

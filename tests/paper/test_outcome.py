@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ocbnn.paper.check import main, verdicts
-from ocbnn.paper.outcome import Bound, Outcome, PaperError, plain, require_setting, write
+from ocbnn.paper.outcome import Bound, Outcome, PaperError, require_setting, write
 from ocbnn.paper.registry import EXPERIMENTS, FIGURES, expanded, experiment
 
 
@@ -20,11 +20,6 @@ def test_a_bound_is_missed_by_what_is_missing_or_not_a_number():
     assert Bound("a", "b", ">=", 2).met(2)
     assert not Bound("a", "b", ">=", 2).met(1.9)
     assert str(bound) == "ocbnn.epsilon_mean <= 0.01"
-
-
-def test_numbers_become_plain_ones_and_what_is_not_finite_null():
-    value = {"a": np.float64(1.5), "b": np.arange(2), 3: (np.nan, np.inf, None, True), "c": np.int64(4)}
-    assert plain(value) == {"a": 1.5, "b": [0, 1], "3": [None, None, None, True], "c": 4}
 
 
 OUTCOME = Outcome(

@@ -49,6 +49,17 @@ def test_the_rules_picture_tells_every_figure_in_words(evidence_of: Gathered) ->
     assert pictures.changes_picture(evidence_of("alone")) is None
 
 
+def test_chains_that_stand_still_apart_are_counted_too(evidence_of: Gathered) -> None:
+    figures = evidence_of("frozen").run.figures
+    assert figures is not None
+    assert figures.rhat == ()
+    assert figures.unbounded > 0
+    traces, agreement = pictures.run_pictures(figures)
+    assert f"{figures.unbounded} of {figures.unbounded} do not here" in agreement.caption
+    assert "has no bound" in agreement.alternative
+    assert traces.alternative.startswith("4 lines")
+
+
 def test_chains_that_disagree_are_counted(evidence_of: Gathered) -> None:
     figures = evidence_of("unsettled").run.figures
     assert figures is not None

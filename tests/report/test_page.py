@@ -147,3 +147,15 @@ def test_a_path_that_cannot_be_written_is_an_error_that_names_it(
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match=r"cannot be written"):
         write(evidence_of("numbers"), case_of("numbers").posterior, tmp_path / "file" / "report.html")
+
+
+def test_the_twin_takes_the_place_of_its_like_alone(
+    case_of: Callable[[str], Case], evidence_of: Callable[[str], Evidence], tmp_path: Path
+) -> None:
+    evidence, posterior = evidence_of("alone"), case_of("alone").posterior
+    write(evidence, posterior, tmp_path / "page.html")
+    write(evidence, posterior, tmp_path / "page.html")
+    (tmp_path / "page.json").write_text('{"mine": 1}')
+    with pytest.raises(FileError, match=r"page\.json exists and is no report's"):
+        write(evidence, posterior, tmp_path / "page.html")
+    assert (tmp_path / "page.json").read_text() == '{"mine": 1}'

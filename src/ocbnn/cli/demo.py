@@ -41,6 +41,7 @@ def demo(
         from ocbnn.cli.cache import keep_compiled
         from ocbnn.cli.fit import quick_look
         from ocbnn.cli.fitting import LEFTOVERS, Plan, fit_model
+        from ocbnn.cli.folders import require_folder
         from ocbnn.cli.inputs import read_inputs
         from ocbnn.cli.tables import require_writable
         from ocbnn.cli.voice import Voice
@@ -48,12 +49,15 @@ def demo(
         from ocbnn.datasets import clinic
         from ocbnn.linting import lint
         from ocbnn.report import write
+        from ocbnn.report.page import places
 
         keep_compiled()
         voice = Voice(quiet=quiet)
         require_writable(out / TABLE)
+        places(out / REPORT)
+        require_folder(out / MODEL)
         write_example(out)
-        # An interrupted demo begins anew: it is short.
+        # It is short: what was left of an interrupted one is of no use.
         shutil.rmtree(out / (MODEL + LEFTOVERS), ignore_errors=True)
         read = read_inputs(out / TABLE, clinic.TARGET, out / RULES, voice, columns=out / COLUMNS)
         show_table(voice, read.schema, len(read.frame))
@@ -67,6 +71,7 @@ def demo(
             seed=seed,
             sources={"table": TABLE, "rules": RULES},
             points=POINTS,
+            after_interruption="The demo begins anew with the same command.",
         )
         fitted = fit_model(read, plan, voice)
         voice.say(f"With the rules: {fitted.estimator.posterior_.provenance['status']}")
@@ -83,8 +88,9 @@ def write_example(folder: Path) -> None:
     """The clinic's table, what it declares about its columns, and its rules, as files to play with."""
     import yaml
 
-    from ocbnn.cli.tables import write_table, write_whole
+    from ocbnn.cli.tables import write_table
     from ocbnn.datasets import clinic
+    from ocbnn.storing.whole import write_text, write_whole
 
     declared = {
         name: {
@@ -94,7 +100,7 @@ def write_example(folder: Path) -> None:
     }
     text = yaml.safe_dump(declared, sort_keys=False, allow_unicode=True, default_flow_style=None)
     write_table(clinic.table(), folder / TABLE)
-    write_whole(folder / COLUMNS, lambda part: part.write_text(text, encoding="utf-8"))
+    write_text(folder / COLUMNS, text)
     with clinic.rules_path() as rules:
         write_whole(folder / RULES, lambda part: part.write_bytes(rules.read_bytes()))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ocbnn.cli.failures import FOUND, InputError, explained
-from ocbnn.cli.options import AsJson, Columns, Debug, Ignore, Quiet, Seed, Table, Target, Task
+from ocbnn.cli.options import AsJson, Columns, Debug, Ignore, Quiet, Seed, Table, Target, Task, a_number
 
 if TYPE_CHECKING:
     from ocbnn.cli.fitting import Fitted, Plan
@@ -43,6 +43,7 @@ def fit(
     scale: Annotated[
         float | None,
         typer.Option(
+            callback=a_number,
             min=0,
             help="How far outputs may go under the prior: in logits, or standard deviations of the target.",
             rich_help_panel=MODELLING,
@@ -51,6 +52,7 @@ def fit(
     tolerance: Annotated[
         float | None,
         typer.Option(
+            callback=a_number,
             min=0,
             max=1,
             help="Share of violation accepted of rules that do not say it themselves (0.01).",
@@ -68,6 +70,7 @@ def fit(
     hold_out: Annotated[
         float | None,
         typer.Option(
+            callback=a_number,
             min=0,
             max=0.9,
             help="Share of rows kept from the fit, to see how honest it is. 0.2 unless given; 0 fits all.",
@@ -133,6 +136,8 @@ def fit(
         voice = Voice(quiet=quiet, aside=json)
         require_folder(out)
         widths = hidden_units(hidden)
+        if prior is not None and scale is not None:
+            raise InputError("--scale is of a prior that has learnt nothing; with --prior, leave it out.")
         learnt = None if prior is None else learnt_prior(prior)
         read = read_inputs(
             table,

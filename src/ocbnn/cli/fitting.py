@@ -43,6 +43,7 @@ class Plan:
         resume: go on with an interrupted run.
         sources: names of the files that went in, for the report.
         points: fresh points at which each rule is measured.
+        after_interruption: how the user can go on after Ctrl-C.
     """
 
     out: Path
@@ -53,6 +54,7 @@ class Plan:
     resume: bool = False
     sources: Mapping[str, str] = field(default_factory=dict)
     points: int = 2000
+    after_interruption: str = "The same command with --resume goes on to the end."
 
     @property
     def leftovers(self) -> Path:
@@ -169,7 +171,7 @@ def _kept_as_it_comes(run: Callable[..., Any], plan: Plan, name: str, voice: Voi
         return run(progress=voice.shows_progress, folder=folder, resume=resume)
     except KeyboardInterrupt:
         if _worth_resuming(plan.leftovers):
-            said = "Interrupted before the first draw was kept. The same command with --resume goes on."
+            said = f"Interrupted before the first draw was kept. {plan.after_interruption}"
         else:
             said = "Interrupted while preparing, of which nothing is kept. Nothing was written."
         raise Interrupted(said) from None
@@ -193,8 +195,7 @@ def save_stage(
     if not _complete(estimator.posterior_):
         how_far = str(estimator.posterior_.provenance["status"]).split(";")[0]
         raise Interrupted(
-            f"{how_far.capitalize()}; {plan.out} holds the model as far as it is. "
-            "The same command with --resume goes on to the end."
+            f"{how_far.capitalize()}; {plan.out} holds the model as far as it is. {plan.after_interruption}"
         )
 
 
@@ -208,7 +209,7 @@ def _twin(estimator: Any, plan: Plan, voice: Voice) -> Posterior | None:
     if not _complete(twin):
         raise Interrupted(
             f"Interrupted while fitting without the rules; {plan.out} holds the model with them. "
-            "The same command with --resume fits the rest."
+            f"{plan.after_interruption}"
         )
     return twin
 
@@ -231,7 +232,7 @@ def _gathered(
             )
     except KeyboardInterrupt:
         raise Interrupted(
-            f"Interrupted while measuring; {plan.out} holds the model. --resume measures again."
+            f"Interrupted while measuring; {plan.out} holds the model. {plan.after_interruption}"
         ) from None
 
 

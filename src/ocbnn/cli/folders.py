@@ -8,6 +8,7 @@ model/evidence.json                                                   figures on
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 LARGEST_EVIDENCE = 64 * 2**20
 
 
-def require_folder(path: Path) -> None:
-    """Refuse, before any work is done, a place where a model's folder cannot be written."""
+def require_folder(path: Path, names: Collection[str] | None = None) -> None:
+    """Refuse, before any work, a place where a folder of these names (a model's) cannot be written."""
     from ocbnn.cli.tables import require_writable
     from ocbnn.posterior.files import NAMES
     from ocbnn.storing.folders import require_own_folder
 
     require_writable(path)
-    require_own_folder(path, NAMES)
+    require_own_folder(path, NAMES if names is None else names)
 
 
 def load_model(path: Path) -> Any:
@@ -43,13 +44,13 @@ def save_model(
     """Write the model's folder, whole or not at all, in place of an earlier one."""
     from ocbnn.estimators.files import save
     from ocbnn.posterior.files import EVIDENCE, WITHOUT_RULES, packed
+    from ocbnn.storing.plain import plain_text
 
     beside: dict[str, bytes] = {}
     if without is not None:
         beside |= {f"{WITHOUT_RULES}/{name}": content for name, content in packed(without).items()}
     if evidence is not None:
-        text = json.dumps(evidence.to_json(), indent=1, allow_nan=False, ensure_ascii=False)
-        beside[EVIDENCE] = f"{text}\n".encode()
+        beside[EVIDENCE] = plain_text(evidence).encode()
     save(path, estimator, beside=beside)
 
 

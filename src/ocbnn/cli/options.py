@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+def a_number(value: float | None) -> float | None:
+    """Refuse `nan` and `inf`, which are within every range to Click."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value:g} is not a number that means anything here.")
+    return value
+
 
 TABLE_HELP = "A table: .csv, .csv.gz or .parquet."
 

@@ -1,36 +1,14 @@
-"""Results as plain JSON values, for programs."""
+"""Results as JSON on stdout, for programs."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import math
-from collections.abc import Mapping
 from typing import Any
 
 import typer
 
 
-def plain(value: Any) -> Any:
-    """The same as JSON values: records become objects, what is not finite becomes null."""
-    match value:
-        case None | bool() | str() | int():
-            return value
-        case float():
-            return value if math.isfinite(value) else None
-        case Mapping():
-            return {str(name): plain(each) for name, each in value.items()}
-        case tuple() if hasattr(value, "_asdict"):
-            return plain(value._asdict())
-        case list() | tuple():
-            return [plain(each) for each in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if hasattr(value, "tolist"):  # of NumPy
-        return plain(value.tolist())
-    return str(value)
-
-
 def print_json(value: Any) -> None:
     """One JSON document on stdout."""
-    typer.echo(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+    from ocbnn.storing.plain import plain_text
+
+    typer.echo(plain_text(value, indent=2), nl=False)

@@ -66,6 +66,7 @@ def predict(
         complete = tables.complete_rows(frame, estimator.schema_.names, voice)
         with voice.hearing_warnings():
             predicted = predictions(estimator, complete, interval)
+        refuse_overlap(kept, list(predicted.columns), table)
         result = frame[kept].join(predicted)
         if json:
             print_json(result.to_dict("records"))
@@ -74,6 +75,15 @@ def predict(
         else:
             tables.write_table(result, out)
             voice.say(f"{len(predicted):,} rows predicted, in {out}.")
+
+
+def refuse_overlap(kept: Sequence[str], predicted: Sequence[str], table: Path) -> None:
+    """Refuse to copy a column that predictions have one of the same name of."""
+    for name in kept:
+        if name in predicted:
+            raise InputError(
+                f"--keep {name}: predictions have a column of that name themselves. Rename it in {table}."
+            )
 
 
 def predictions(estimator: Any, rows: pd.DataFrame, interval: float) -> pd.DataFrame:

@@ -39,9 +39,11 @@ def report(
         from ocbnn.cli.tables import require_writable
         from ocbnn.cli.voice import Voice
         from ocbnn.report import gather, write
+        from ocbnn.report.page import places
 
         keep_compiled()
         require_writable(out)
+        places(out)  # refuses, before any work, to take the place of another file
         voice = Voice(quiet=quiet)
         estimator = load_model(model)
         evidence = load_evidence(model) if table is None else None

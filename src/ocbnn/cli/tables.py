@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +36,7 @@ def read_table(path: Path) -> pd.DataFrame:
         raise InputError(f"There is no file {path}.")
     try:
         if kind == ".parquet":
-            return pd.read_parquet(path)
+            return _numbered(pd.read_parquet(path))
         header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
         frame = pd.read_csv(path)
     except ImportError:
@@ -46,6 +45,12 @@ def read_table(path: Path) -> pd.DataFrame:
         raise InputError(f"{path} cannot be read: {str(error).strip().rstrip('.')}.") from error
     _check_header([str(name) for name in header.iloc[0]], path)
     return frame
+
+
+def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows numbered from 0, as those of a CSV are; an index with a name is a column of the file."""
+    unnamed = all(name is None for name in frame.index.names)
+    return frame.reset_index(drop=unnamed)
 
 
 def table_format(path: Path) -> str:
@@ -117,6 +122,8 @@ def complete_rows(frame: pd.DataFrame, names: Sequence[str], voice: Voice) -> pd
 
 def write_table(frame: pd.DataFrame, path: Path) -> None:
     """The table in the format of its name."""
+    from ocbnn.storing.whole import write_whole
+
     kind = table_format(path)
 
     def write(part: Path) -> None:
@@ -131,31 +138,6 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
         raise InputError(f"Writing {path} needs pyarrow: pip install pyarrow. Or write a .csv.") from None
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` make a file beside `path` that then takes its place: there is never half a file.
-
-    A device such as /dev/stdout or /dev/full is written to as it is.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir():
-            raise InputError(f"{path} is a folder; give the name of a file.")
-        if path.exists() and not path.is_file():
-            write(path)
-            return
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
-        os.close(handle)
-        part = Path(name)
-        try:
-            write(part)
-            part.chmod(0o666 & ~_umask())
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
-
-
 def require_writable(path: Path) -> None:
     """Refuse, before any work is done, a place where nothing can be written."""
     parent = path.absolute().parent
@@ -165,9 +147,3 @@ def require_writable(path: Path) -> None:
         raise InputError(f"{path} cannot be written: {parent} is not a folder.")
     if not os.access(parent, os.W_OK):
         raise InputError(f"{path} cannot be written: there is no permission to write in {parent}.")
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

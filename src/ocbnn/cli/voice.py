@@ -16,7 +16,7 @@ from ocbnn.errors import OCBNNWarning
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-STYLES = {"error": "red", "warning": "yellow", "info": "dim", "met": "green", "unmet": "red"}
+STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 
 
 @dataclass(frozen=True)

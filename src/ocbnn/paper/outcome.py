@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from ocbnn.errors import OCBNNError
+from ocbnn.storing.plain import plain, plain_text
+from ocbnn.storing.whole import write_text
 
 Setting = Literal["paper", "reference", "ours"]
 SETTINGS: tuple[str, ...] = get_args(Setting)
@@ -84,21 +83,5 @@ def write(
         content["bounds"] = [
             {"bound": str(bound), "value": value, "met": bound.met(value)} for bound, value in verdicts
         ]
-    path.write_text(json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    write_text(path, plain_text(content))
     return [bound for bound, value in verdicts if not bound.met(value)] if judged else []
-
-
-def plain(value: Any) -> Any:
-    """The same as plain JSON values: a number that is not finite becomes null."""
-    match value:
-        case Mapping():
-            return {str(name): plain(each) for name, each in value.items()}
-        case list() | tuple():
-            return [plain(each) for each in value]
-        case np.ndarray():
-            return plain(value.tolist())
-        case np.generic():
-            return plain(value.item())
-        case float():
-            return value if math.isfinite(value) else None
-    return value

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
 from ocbnn.paper.outcome import Outcome, PaperError
+from ocbnn.schema.reading import did_you_mean
 
 Experiment = Callable[[str, int, bool, Path], Outcome]
 """Setting, seed, quick, and the folder that pictures and saved models go to."""
@@ -47,8 +47,7 @@ def expanded(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if name not in EXPERIMENTS and name not in GROUPS:
             known = (*EXPERIMENTS, *GROUPS)
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(name, known)
             raise PaperError(f"There is no experiment {name!r}; choose among {', '.join(known)}.{hint}")
         found.update(dict.fromkeys(GROUPS.get(name, (name,))))
     return tuple(found)

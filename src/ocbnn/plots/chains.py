@@ -27,9 +27,11 @@ class ChainFigures:
 
     Attributes:
         quantity, unit: what was followed.
-        rhat, effective: of every probe, in the order of R-hat; the first is the worst.
+        rhat, effective: of every probe, in the order of R-hat; the first is the worst. Those without a bound
+            are left out and counted: there may be none.
         traces: the quantity at the worst probe, one tuple for each chain, at evenly spaced draws.
         every: how many draws lie between two that are shown.
+        unbounded: probes at which chains stand still at different values, so that R-hat has no bound.
     """
 
     quantity: str
@@ -38,6 +40,7 @@ class ChainFigures:
     effective: tuple[float, ...]
     traces: tuple[tuple[float, ...], ...]
     every: int
+    unbounded: int = 0
 
 
 def chain_figures(posterior: Posterior, probes: int = PROBES, seed: int = 0) -> ChainFigures | None:
@@ -51,7 +54,7 @@ def chain_figures(posterior: Posterior, probes: int = PROBES, seed: int = 0) -> 
     for rule in posterior.rules:
         count = max(probes // 2 // len(posterior.rules), 1)
         parts.append(regions.sample(seed, rule.rule.region, schema, None, count))
-    every_draw = Posterior(posterior.draws, posterior.model, prior_correction=posterior.prior_correction)
+    every_draw = Posterior(posterior.draws, posterior.model)
     values = function_draws(every_draw, np.concatenate(parts))
     target = posterior.target
     quantity = target.name
@@ -63,20 +66,23 @@ def chain_figures(posterior: Posterior, probes: int = PROBES, seed: int = 0) -> 
     if not values.shape[2]:
         return None
     found = mixing(values)
-    order = np.argsort(-np.nan_to_num(found.rhat, nan=np.inf), kind="stable")
+    still = (np.ptp(values, axis=1) == 0).all(axis=0)  # rounding hides that R-hat has no bound there
+    rhat = np.where(still | np.isnan(found.rhat), np.inf, found.rhat)
+    order = np.argsort(-rhat, kind="stable")
     step = max(-(-draws // SHOWN_DRAWS), 1)
     return ChainFigures(
         quantity,
         None if target.classes else target.unit,
-        _finite(found.rhat[order]),
+        _finite(rhat[order]),
         _finite(found.bulk_ess[order]),
         tuple(tuple(float(v) for v in chain) for chain in values[:, ::step, order[0]]),
         step,
+        int(np.isinf(rhat).sum()),
     )
 
 
 def _finite(values: np.ndarray) -> tuple[float, ...]:
-    """R-hat and effective draws that cannot be known are left out."""
+    """Without R-hat that has no bound, and effective draws that cannot be known."""
     return tuple(float(value) for value in values if np.isfinite(value))
 
 
@@ -120,7 +126,8 @@ def agreement(found: ChainFigures | Posterior, *, ax: Axes | None = None) -> Axe
             color=MUTED,
             fontsize=8,
         )
-        ax.set_ylim(min(0.998, *figures.rhat), max(limit + 0.004, *(value + 0.002 for value in figures.rhat)))
+        shown = (limit, *figures.rhat)
+        ax.set_ylim(min(0.998, *shown), max(limit + 0.004, *(value + 0.002 for value in shown)))
         ax.set_xlabel("inputs tried, the worst first")
         ax.set_ylabel("R-hat")
     return ax

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from ocbnn.plots.slices import Slice
 from ocbnn.posterior.calibration import Calibration
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import Figure
+from ocbnn.storing.plain import plain
 
 VERSION = 1
 LEAST_ROWS = 5
@@ -254,9 +255,9 @@ class Evidence:
 
     def to_json(self) -> Json:
         """Plain JSON values."""
-        plain = _plain(asdict(self))
-        assert isinstance(plain, dict)
-        return plain
+        values = plain(self)
+        assert isinstance(values, dict)
+        return values
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Evidence:
@@ -286,16 +287,3 @@ def fingerprint(posterior: Posterior) -> str:
         digest.update(f"{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    """The same with lists for tuples, and None for what is not finite."""
-    if isinstance(value, dict):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

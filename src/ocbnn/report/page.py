@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,8 +15,11 @@ from markupsafe import Markup
 from ocbnn._version import __version__
 from ocbnn.errors import FileError, OCBNNError
 from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.files import MODEL, NAMES
 from ocbnn.report import pictures, words
 from ocbnn.report.evidence import Evidence, fingerprint
+from ocbnn.storing.plain import plain_text
+from ocbnn.storing.whole import write_text
 
 SUFFIXES = (".html", ".htm")
 
@@ -32,20 +34,45 @@ def write(evidence: Evidence, posterior: Posterior, path: str | os.PathLike[str]
 
     Raises:
         OCBNNError: the evidence is of another posterior.
-        FileError: the files cannot be written.
+        FileError: the files cannot be written, or the twin would take the place of something else.
     """
     if evidence.fingerprint != fingerprint(posterior):
         raise OCBNNError(
             "The evidence was gathered of another posterior than this one: gather it again, with "
             "ocbnn.report.gather(posterior)."
         )
+    page, twin = places(path)
+    write_text(twin, plain_text(evidence))
+    write_text(page, html(evidence, twin=twin.name))
+    return page
+
+
+def places(path: str | os.PathLike[str]) -> tuple[Path, Path]:
+    """Where the page goes, and its twin.
+
+    Raises:
+        FileError: the twin would take the place of a file that is something else, as in a model's folder.
+    """
     page = Path(path)
     if page.suffix.lower() not in SUFFIXES:
         page = page.with_name(page.name + ".html")
     twin = page.with_suffix(".json")
-    _write(twin, json.dumps(evidence.to_json(), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
-    _write(page, html(evidence, twin=twin.name))
-    return page
+    of_a_model = twin.name in NAMES and (twin.parent / MODEL).exists()
+    if of_a_model or (twin.is_file() and not _is_twin(twin)):
+        raise FileError(
+            f"{twin} exists and is no report's, so the figures of {page.name} cannot go there: it would be "
+            "lost. Give the page another name or folder."
+        )
+    return page, twin
+
+
+def _is_twin(path: Path) -> bool:
+    """Whether a file holds figures of an earlier report, which a new one may replace."""
+    try:
+        stored = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(stored, dict) and {"version", "fingerprint", "rules", "run"} <= set(stored)
 
 
 def html(evidence: Evidence, *, twin: str | None = None) -> str:
@@ -119,23 +146,3 @@ def _template() -> Template:
 
 def _resource(name: str) -> str:
     return (files("ocbnn.report") / name).read_text(encoding="utf-8")
-
-
-def _write(path: Path, text: str) -> None:
-    """Write whole or not at all."""
-    fresh = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            fresh = Path(file.name)
-            file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        fresh.chmod(0o666 & ~umask)
-        fresh.replace(path)
-    except OSError as error:
-        if fresh is not None:
-            fresh.unlink(missing_ok=True)
-        raise FileError(f"{path} cannot be written: {error.strerror or error}.") from error

@@ -191,8 +191,14 @@ def run_pictures(figures: ChainFigures | None) -> tuple[Picture, ...]:
     if figures is None:
         return ()
     limit = Criteria().largest_rhat
-    beyond = sum(value > limit for value in figures.rhat)
-    agreeing = "All of them do here." if not beyond else f"{beyond} of {len(figures.rhat)} do not here."
+    inputs = len(figures.rhat) + figures.unbounded
+    beyond = sum(value > limit for value in figures.rhat) + figures.unbounded
+    agreeing = "All of them do here." if not beyond else f"{beyond} of {inputs} do not here."
+    if figures.unbounded:
+        agreeing += f" At {figures.unbounded}, searches stand still at different values: too far to be drawn."
+        largest = "the largest has no bound"
+    else:
+        largest = f"the largest is {max(figures.rhat):.3f}"
     return (
         Picture(
             drawn(lambda ax: diagnostics(figures, ax=ax), "traces"),
@@ -202,8 +208,8 @@ def run_pictures(figures: ChainFigures | None) -> tuple[Picture, ...]:
         ),
         Picture(
             drawn(lambda ax: agreement(figures, ax=ax), "agreement"),
-            f"R-hat compares the searches at {len(figures.rhat)} inputs: at 1 they agree, and all points "
+            f"R-hat compares the searches at {inputs} inputs: at 1 they agree, and all points "
             f"should lie below the dashed line at {limit:g}. {agreeing}",
-            f"R-hat at {len(figures.rhat)} inputs; the largest is {max(figures.rhat):.3f}.",
+            f"R-hat at {inputs} inputs; {largest}.",
         ),
     )
