@@ -31,6 +31,10 @@ class OCBNNWarning(UserWarning):
     """Something the user should know, and can go on without heeding: an unmet rule, doubtful units."""
 
 
+class InconclusiveWarning(OCBNNWarning):
+    """A fit that does not show what it should: draws that have not converged, or too few to judge a rule."""
+
+
 class RuleError(OCBNNError, ValueError):
     """A rule that cannot be understood, shown with a caret under the place.
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -60,6 +61,14 @@ class Model:
                 f"The likelihood asks for {self.likelihood.outputs} outputs, but the network gives "
                 f"{self.network.outputs}."
             )
+
+    @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What others have made for this model alone and want again; it goes when the model goes."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "kept"}
 
     @property
     def size(self) -> int:

@@ -172,11 +172,6 @@ class TestScores:
         for each in scored(self.MARGINS, "worst draw"):
             np.testing.assert_array_equal(each, [-1.0, 3.0, 0.5, -0.1])
 
-    def test_mean_violation_averages_what_is_above_zero(self) -> None:
-        largest, score = scored(self.MARGINS, "mean violation")
-        np.testing.assert_array_equal(largest, [-1.0, 3.0, 0.5, -0.1])
-        np.testing.assert_array_equal(score, [-1.0, 1.5, 0.5, -0.1])
-
     def test_share_of_draws_orders_by_share_first_and_is_positive_only_for_violations(self) -> None:
         _, score = scored(self.MARGINS, "share of draws")
         assert score[2] == 1.0
@@ -184,8 +179,7 @@ class TestScores:
         assert score[3] < 0
         assert score[0] < score[3]
 
-    @pytest.mark.parametrize("score", ["mean violation", "share of draws"])
-    def test_scores_find_where_most_draws_break_the_rule(self, score: Any) -> None:
+    def test_share_of_draws_finds_where_most_draws_break_the_rule(self) -> None:
         centres = np.array([[0.2], [0.21], [0.22], [0.8]])
         heights = np.array([[0.0], [0.0], [0.0], [0.01]])
 
@@ -193,7 +187,7 @@ class TestScores:
             return 0.05 - np.abs(x[None, :, 0] - centres) + heights
 
         rule = term("if 0 <= x0 <= 1 then y <= 0", CUBE)
-        worst = worst_points(0, rule, function, score=score)
+        worst = worst_points(0, rule, function, score="share of draws")
         np.testing.assert_allclose(worst.coded[0, 0], 0.21, atol=0.05)
         highest = worst_points(0, rule, function)
         np.testing.assert_allclose(highest.coded[0, 0], 0.8, atol=0.01)

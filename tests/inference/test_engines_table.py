@@ -35,6 +35,12 @@ def test_auto_takes_minibatches_for_many_rows_or_weights_and_says_why(
     assert f"{rows} rows" in why
 
 
+def test_auto_takes_chains_of_minibatches_where_draws_are_asked_for_until_there_are_enough() -> None:
+    engine, why = choose("auto", sized(405_000, (10,)), along=True)
+    assert engine.collects == "along"
+    assert why.startswith("sgld: 405000 rows × 101 weights are too much for exact chains")
+
+
 def test_a_prior_alone_counts_no_rows() -> None:
     assert choose("auto", sized(0, (10,)))[1].startswith("hmc: 0 rows")
 

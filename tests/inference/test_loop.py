@@ -17,9 +17,9 @@ from small_runs import SHORT
 
 
 def prepared(model: Model, members: int = 2) -> Prepared:
-    density, compiled = density_of(model)
+    density = density_of(model)
     start = 0.5 * np.random.default_rng(0).normal(size=(members, model.size))
-    return Prepared(density, model, start, fixed_context(model), Strengths.given(model), compiled)
+    return Prepared(density, model, start, fixed_context(model), Strengths.given(model))
 
 
 def positions(model: Model, engine: Engine, *lengths: int, thin: int = 1, cores: int = 2) -> np.ndarray:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +16,7 @@ import pandas as pd
 import pytest
 
 from ocbnn.inference import InferenceError, Result, Settings, StrengthSearch, ess, infer
+from ocbnn.inference.base import Info
 from ocbnn.inference.ensemble import Ensemble
 from ocbnn.inference.hmc import Hmc
 from ocbnn.inference.progress import Tick
@@ -287,7 +290,7 @@ def test_an_unmet_rule_is_kept_and_labelled_with_the_rows_against_it() -> None:
     rules = ["if 0.5 <= x <= 2.5 then y >= 6"]
     result = short(figure_1b(rules=rules, strength=0.1), "hmc")
     (outcome,) = result.unmet
-    assert "conflicts with 3 of the 3 rows in its region" in outcome.reason
+    assert "conflicts with 3 of the 3 rows in its region (x = 1: y = 3; x = 1.8: y = " in outcome.reason
     assert "UNMET: 'if 0.5 <= x <= 2.5 then y >= 6'" in result.status
     assert f"UNMET {outcome.name}: {outcome.reason}" in repr(result)
 
@@ -314,12 +317,81 @@ def test_an_unmet_rule_of_little_given_strength_says_so() -> None:
         ({"batch": -1}, "batch is -1"),
         ({"cores": 0}, "cores is 0"),
         ({"seed": -1}, "seed is -1"),
+        ({"seed": 1.5}, "seed is 1.5"),
+        ({"draws": 10.5}, "draws is 10.5"),
+        ({"until": 2000}, r"until is ess\(…\), such as until=ess\(2000\), not 2000"),
         ({"resume": True}, "needs folder"),
     ],
 )
 def test_impossible_settings_are_refused(model: Model, wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(InferenceError, match=words):
         short(model, "hmc", **wrong)
+
+
+@pytest.mark.parametrize("name", ["svgd", "bbb", "ensemble"])
+def test_an_effective_sample_size_is_not_asked_of_an_optimiser(model: Model, name: str) -> None:
+    with pytest.raises(InferenceError, match=rf"until=ess\(100\) .* '{name}' optimises.*hmc, nuts, sgld"):
+        short(model, name, until=ess(100))
+
+
+def test_a_seed_of_numpys_is_a_seed_and_can_be_resumed(model: Model, tmp_path: Path) -> None:
+    numpys = {"seed": np.int64(3), "draws": np.int64(50), "members": np.int32(2), "cores": np.int64(2)}
+    result = short(model, "hmc", folder=tmp_path, **numpys)
+    assert np.array_equal(
+        short(model, "hmc", folder=tmp_path, resume=True, seed=3, draws=50).draws, result.draws
+    )
+
+
+@dataclass(frozen=True)
+class Counting:
+    """An optimiser whose position is the number of its updates, and whose steps see which number they are."""
+
+    name: ClassVar[str] = "counting"
+    stochastic: ClassVar[bool] = True
+    collects: ClassVar[str] = "at-end"
+
+    steps: int
+
+    @property
+    def warmup(self) -> int:
+        return self.steps
+
+    def groups(self, members: int, cores: int) -> tuple[int, ...]:
+        return (members,)
+
+    def init(self, density: Any, key: Any, positions: Any, context: Any) -> Any:
+        return jnp.zeros_like(positions)
+
+    def step(self, density: Any, key: Any, state: Any, context: Any) -> tuple[Any, Info]:
+        ones = jnp.ones(len(state))
+        return state + 1.0, Info(ones, ones, ones < 0, jnp.ones((), jnp.int32))
+
+    def draws(self, key: Any, state: Any, count: int) -> Any:
+        return state[None]
+
+
+@pytest.mark.parametrize("steps", [10, 50, 70])
+def test_an_optimiser_makes_exactly_the_updates_that_it_was_told(steps: int, tmp_path: Path) -> None:
+    model, ticks = line_model(hidden=()), []
+    options = {"members": 1, "prepare_with": COLD, "thin": 3, "batch": 2, "folder": tmp_path}
+    result = infer(model, Counting(steps), progress=ticks.append, **options)
+    assert (result.draws == steps).all()
+    assert len(result.trace) == steps
+    assert (ticks[-1].done, ticks[-1].total) == (steps, steps)
+    assert np.array_equal(infer(model, Counting(steps), resume=True, **options).draws, result.draws)
+
+
+def test_a_model_goes_when_nobody_has_it_any_more() -> None:
+    """Neither JAX's tables nor ours keep it, its rows, or what was compiled for it."""
+    rules = ["if 0.5 <= x <= 1 then y >= 1"]
+    model = line_model(hidden=(), rules=rules, strength=10.0, term="negative-exponential")
+    infer(model, SHORT["hmc"], members=2, draws=10, prepare_with=QUICK, cores=1)
+    kept = [
+        weakref.ref(each) for each in (model, model.kept["density"], model.kept["guide"], model.data.inputs)
+    ]
+    del model
+    gc.collect()
+    assert [each() for each in kept] == [None] * len(kept)
 
 
 def test_a_target_ess_must_be_positive() -> None:

@@ -28,7 +28,7 @@ def noisy() -> Model:
 def warmed(noisy: Model) -> tuple[np.ndarray, np.ndarray]:
     with precision("float64"):
         start = starting_positions(noisy, 3, 0, Hmc())
-        return start, WARM.optimise(density_of(noisy)[0], start, fixed_context(noisy))
+        return start, WARM.optimise(density_of(noisy), start, fixed_context(noisy))
 
 
 def test_every_member_climbs(noisy: Model, warmed: tuple[np.ndarray, np.ndarray]) -> None:

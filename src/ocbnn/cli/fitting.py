@@ -74,8 +74,8 @@ class Fitted:
 
     @property
     def unmet(self) -> bool:
-        """Whether any rule is not kept within its tolerance."""
-        return any(not outcome.met for outcome in self.estimator.outcomes_)
+        """Whether any rule is shown not to be kept within its tolerance."""
+        return any(outcome.unmet for outcome in self.estimator.outcomes_)
 
 
 def fit_model(inputs: Inputs, plan: Plan, voice: Voice) -> Fitted:
@@ -90,7 +90,7 @@ def fit_model(inputs: Inputs, plan: Plan, voice: Voice) -> Fitted:
     estimator = new_estimator(inputs, plan)
     try:
         fit = partial(estimator.fit, train[list(inputs.schema.names)], train[inputs.target])
-        with voice.hearing_warnings(but="UNMET"):
+        with voice.hearing_warnings(but=("UNMET", "Not shown")):
             _kept_as_it_comes(fit, plan, "with_rules", voice)
         save_stage(plan, estimator)
         without = _twin(estimator, plan, voice)

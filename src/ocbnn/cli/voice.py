@@ -57,7 +57,7 @@ class Voice:
         return not self.quiet
 
     @contextmanager
-    def hearing_warnings(self, *, but: str | None = None) -> Iterator[None]:
+    def hearing_warnings(self, *, but: str | tuple[str, ...] | None = None) -> Iterator[None]:
         """Say the library's own warnings as sentences; those of other libraries are not for users.
 
         `but` is how warnings begin that the command puts in its own words.

@@ -53,6 +53,8 @@ def show_outcomes(voice: Voice, outcomes: Iterable[RuleOutcome]) -> None:
         figures = f"broken by {percent(outcome.violation)}, accepted {percent(outcome.tolerance)}"
         if outcome.met:
             voice.say(f"  met    {outcome.name}: {figures}", "green")
+        elif outcome.not_shown:
+            voice.warn(f"not shown: {outcome.name}: {outcome.reason}.")
         else:
             voice.warn(f"UNMET {outcome.name}: {figures}. {outcome.reason}")
 

@@ -40,7 +40,7 @@ __all__ = [
 Outputs = Callable[[Float[np.ndarray, "n D"]], np.ndarray]
 """Model inputs → y `(draws, n)` in model units, or class probabilities `(draws, n, C)`."""
 
-Score = Literal["worst draw", "mean violation", "share of draws"]
+Score = Literal["worst draw", "share of draws"]
 """How the draws' margins at a point become the one number that is climbed: `scored`."""
 
 BATCH = 512
@@ -126,7 +126,6 @@ def scored(
     """The largest margin over the draws, and the score: above 0 exactly where some draw breaks the rule.
 
     - `worst draw`: the largest margin itself.
-    - `mean violation`: the mean over draws of the part above 0; where that is 0, the largest margin.
     - `share of draws`: the share with a margin above 0, told apart within one draw's worth by how near the
       next draw is to breaking the rule, so that there is always a way up.
 
@@ -138,8 +137,6 @@ def scored(
     if score == "worst draw":
         return largest, largest
     broken = margins > 0
-    if score == "mean violation":
-        return largest, np.where(largest > 0, np.where(broken, margins, 0.0).mean(axis=0), largest)
     nearest = np.where(broken, -np.inf, margins).max(axis=0)
     nearness = 1.0 / (1.0 - nearest)  # 1 at the edge, 0 far away
     share = broken.mean(axis=0)

@@ -13,8 +13,8 @@ minibatch and fresh points (`stochastic`) get another context at every step, the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -52,9 +52,23 @@ class Context(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """The posterior's log-density as functions of w and a context."""
+    """The posterior's log-density as functions of w and a context.
+
+    Attributes:
+        model: whose density it is; contexts may hold other points and strengths.
+        programs: what was compiled for it. They are kept here and not in JAX's own tables, which would keep
+            the model and its data alive for as long as the process is.
+    """
 
     model: Model
+    programs: dict[Hashable, Callable[..., Any]] = field(default_factory=dict, repr=False)
+
+    def program(self, function: Callable[..., Any], *settings: Hashable) -> Callable[..., Any]:
+        """`function(*settings, density, …)` as a function of the rest, compiled once for all runs."""
+        key = (function, *settings)
+        if key not in self.programs:
+            self.programs[key] = jax.jit(partial(function, *settings, self))
+        return self.programs[key]
 
     @property
     def size(self) -> int:
@@ -158,9 +172,13 @@ def precision(kind: Precision) -> Iterator[None]:
         yield
 
 
-@partial(jax.jit, static_argnums=0)
 def parts_of(density: Density, positions: Float[Array, "members size"], context: Context) -> dict[str, Array]:
     """Every part of the log-density at every position."""
+    parts: dict[str, Array] = density.program(_parts)(positions, context)
+    return parts
+
+
+def _parts(density: Density, positions: Float[Array, "members size"], context: Context) -> dict[str, Array]:
     return jax.vmap(lambda w: density.parts(w, context))(positions)
 
 

@@ -19,11 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ocbnn.inference.base import Context, Density, Engine
+from ocbnn.inference.base import Engine
+from ocbnn.inference.feed import fixed_context
 from ocbnn.inference.mixing import LEAST_DRAWS, Mixing, bulk_ess, mixing, rhat
 from ocbnn.inference.probes import probe_inputs, probe_places
 from ocbnn.inference.stein import kernel_stein_discrepancy
-from ocbnn.model import Model
+from ocbnn.model import Data, Model
+
+SCORED_ROWS = 4096
 
 Values = Float[np.ndarray, "chains draws quantities"]
 
@@ -49,7 +52,8 @@ class Criteria:
 
     Attributes:
         largest_rhat: at the worst probe.
-        least_ess: effective draws at the worst probe, over all chains.
+        least_ess: effective draws at the worst probe, over all chains, for the centre (bulk).
+        least_tail_ess: the same for the tails, which intervals and rare violations live on.
         most_divergences: as a share of all draws. A trajectory that diverges is one that is rejected, and
             stiff rules reject some; far more of them would mean a step size that did not adapt.
         least_acceptance: a chain that accepts less is stuck, as is one that moves as rarely.
@@ -58,6 +62,7 @@ class Criteria:
 
     largest_rhat: float = 1.01
     least_ess: float = 400.0
+    least_tail_ess: float = 400.0
     most_divergences: float = 0.2
     least_acceptance: float = 0.05
     least_spread: float = 0.01
@@ -118,7 +123,6 @@ def diagnose_run(
     acceptance: Float[np.ndarray, " chains"],
     divergences: np.ndarray,
     trace: Float[np.ndarray, " steps"],
-    context: Context,
     criteria: Criteria | None = None,
 ) -> Diagnostics:
     """The verdict on a run of any engine."""
@@ -134,16 +138,33 @@ def diagnose_run(
     finite = bool(np.isfinite(values).all())
     if engine.name == "svgd":
         particles = jnp.asarray(draws.reshape(-1, draws.shape[-1]))
-        discrepancy = float(_discrepancy(Density(model), particles, context))
+        discrepancy = float(kernel_stein_discrepancy(particles, scores(model, particles)))
         return diagnose_particles(trace, discrepancy, len(particles), finite=finite)
     name = "ELBO" if engine.name == "bbb" else "objective"
     return diagnose_objective(trace, name, finite=finite)
 
 
-def _discrepancy(density: Density, particles: Float[Array, "n size"], context: Context) -> Array:
-    score = jax.vmap(jax.grad(density.log_density), in_axes=(0, None))
-    compiled = jax.jit(lambda positions, given: kernel_stein_discrepancy(positions, score(positions, given)))
-    return compiled(particles, context)
+def scores(model: Model, particles: Float[Array, "n size"]) -> Float[Array, "n size"]:
+    """∇ log p(w | D) at every particle: of all rows, in blocks, and of the rules at their own points."""
+    prior = jax.jit(
+        lambda positions, points: jax.lax.map(jax.grad(lambda w: model.log_prior(w, points)), positions)
+    )
+    total: Array = prior(particles, fixed_context(model).points)
+    if model.data is None:
+        return total
+    inputs, y, weights = model.data
+    weights = np.ones(len(inputs)) if weights is None else np.asarray(weights)
+    likelihood = jax.jit(
+        lambda positions, rows: jax.lax.map(jax.grad(lambda w: model.log_likelihood(w, rows)), positions)
+    )
+    size = min(SCORED_ROWS, len(inputs))
+    for begin in range(0, len(inputs), size):
+        # Blocks of one shape: the last one is filled up with rows that count for nothing.
+        rows = np.arange(begin, begin + size)
+        counted = np.where(rows < len(inputs), weights[rows % len(inputs)], 0.0)
+        there = rows % len(inputs)
+        total = total + likelihood(particles, Data(np.asarray(inputs)[there], np.asarray(y)[there], counted))
+    return total
 
 
 def diagnose(
@@ -188,7 +209,7 @@ def diagnose(
     else:
         status = (
             f"converged: worst R-hat {found.rhat.max():.2f} over {probes or quantities} probes, "
-            f"worst bulk ESS {found.bulk_ess.min():,.0f}"
+            f"worst bulk ESS {found.bulk_ess.min():,.0f}, tail ESS {found.tail_ess.min():,.0f}"
         )
         if divergences.sum():
             status += f", {int(divergences.sum()):,} divergences"
@@ -288,12 +309,16 @@ def _unmixed(values: Values, found: Mixing, place: Callable[[int], str], criteri
             f"{_blame(values[..., [worst]], float(found.rhat[worst]))} at {place(worst)} (R-hat "
             f"{found.rhat[worst]:.3f}); run longer or more chains"
         )
-    if not (found.bulk_ess >= criteria.least_ess).all():
-        worst = int(np.argmin(np.nan_to_num(found.bulk_ess, nan=0.0)))
-        return (
-            f"the draws are worth {found.bulk_ess[worst]:,.0f} independent ones at {place(worst)}, and "
-            f"{criteria.least_ess:,.0f} are asked for; run longer"
-        )
+    for where, effective, least in (
+        ("", found.bulk_ess, criteria.least_ess),
+        ("in the tails, ", found.tail_ess, criteria.least_tail_ess),
+    ):
+        if not (effective >= least).all():
+            worst = int(np.argmin(np.nan_to_num(effective, nan=0.0)))
+            return (
+                f"{where}the draws are worth {effective[worst]:,.0f} independent ones at {place(worst)}, and "
+                f"{least:,.0f} are asked for; run longer"
+            )
     return ""
 
 

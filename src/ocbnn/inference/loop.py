@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -77,7 +77,6 @@ class Loop:
     folder: RunFolder | None = None
     done: int = 0  # chunks
     compile_seconds: float = 0.0
-    compiled: dict[Hashable, Callable[..., Any]] = field(default_factory=dict)
 
     @classmethod
     def start(
@@ -107,21 +106,22 @@ class Loop:
         for number, size in enumerate(engine.groups(len(prepared.positions), cores)):
             own = jax.random.fold_in(key, INIT_KEYS + number)
             positions = jnp.asarray(prepared.positions[taken : taken + size])
-            states.append(_begin(engine, density, own, positions, first))
+            states.append(density.program(_begin, cast(Hashable, engine))(own, positions, first))
             taken += size
         if tunings is not None:
             states = [state._replace(tuning=tuning) for state, tuning in zip(states, tunings, strict=True)]
-        return cls(
-            engine, density, source, states, key, kind, cores, thin, folder=folder, compiled=prepared.compiled
-        )
+        return cls(engine, density, source, states, key, kind, cores, thin, folder=folder)
 
     def advance(self) -> Chunk:
         """One chunk of all groups; kept on disk if there is a folder."""
         steps = self.length * self.thin
         context = self.source.chunk(self.done, steps) if isinstance(self.source, Feed) else self.source
         start = np.int32(self.done * steps)
+        length = self._next_length()
+        if length < self.length and isinstance(self.source, Feed):
+            context = jax.tree.map(lambda leaf: leaf[: length * self.thin], context)
         jobs = [
-            partial(self._compile(state, start, context), self._group_key(g), start, state, context)
+            partial(self._compile(length, state, start, context), self._group_key(g), start, state, context)
             for g, state in enumerate(self.states)
         ]
         outcomes = self._side_by_side(jobs)
@@ -131,6 +131,13 @@ class Loop:
             self.folder.save(f"chunk-{self.done:06d}", {**_stored(chunk), **flatten_state(self.states)})
         self.done += 1
         return chunk
+
+    def _next_length(self) -> int:
+        """That of a chunk; an optimisation's last one is as short as its steps ask for."""
+        left = self.engine.warmup - self.done * self.length
+        if self.engine.collects == "at-end" and self.thin == 1 and left > 0:
+            return min(self.length, left)
+        return self.length
 
     def replay(self) -> list[Chunk]:
         """Chunks that an earlier run has left in the folder, the states set to those after the last."""
@@ -163,18 +170,19 @@ class Loop:
     def _group_key(self, group: int) -> Array:
         return jax.random.fold_in(self.key, group)
 
-    def _compile(self, state: State, start: Any, context: Context) -> Callable[..., Any]:
+    def _compile(self, length: int, state: State, start: Any, context: Context) -> Callable[..., Any]:
         leaves = jax.tree.leaves((state, context))
         shapes = tuple((np.shape(leaf), str(getattr(leaf, "dtype", type(leaf)))) for leaf in leaves)
-        program = (self.engine, self.kind, self.length, self.thin, shapes)
-        if program not in self.compiled:
+        program = (self.engine, self.kind, length, self.thin, shapes)
+        compiled = self.density.programs
+        if program not in compiled:
             began = time.perf_counter()
             stacked = isinstance(self.source, Feed)
-            function = partial(run_chunk, self.engine, self.density, self.length, self.thin, stacked)
+            function = partial(run_chunk, self.engine, self.density, length, self.thin, stacked)
             lowered = jax.jit(function).lower(self._group_key(0), start, state, context)
-            self.compiled[program] = lowered.compile()
+            compiled[program] = lowered.compile()
             self.compile_seconds += time.perf_counter() - began
-        return self.compiled[program]
+        return compiled[program]
 
     def _side_by_side(self, jobs: Sequence[Callable[[], Any]]) -> list[Any]:
         if len(jobs) == 1 or self.cores == 1:
@@ -195,7 +203,6 @@ class Loop:
             return outcome
 
 
-@partial(jax.jit, static_argnums=(0, 1))
 def _begin(engine: Engine, density: Density, key: Array, positions: Array, context: Context) -> State:
     return engine.init(density, key, positions, context)
 

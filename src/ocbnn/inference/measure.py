@@ -8,16 +8,21 @@ the predictive and what the rule asks for, averaged over points.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import norm
 
 from ocbnn import regions, violation
 from ocbnn.inference.diagnostics import worst_ess
+from ocbnn.inference.divergences import normal_total_variation
+from ocbnn.inference.feed import all_rules
+from ocbnn.inference.intervals import jackknife, leave_one_out, share_ends
 from ocbnn.inference.outputs import model_outputs
 from ocbnn.likelihoods import Gaussian
+from ocbnn.linting import lint
 from ocbnn.model import Model
 from ocbnn.priors.conditional import RuleTerm, rule_seed
 from ocbnn.rules.located import (
@@ -30,22 +35,44 @@ from ocbnn.rules.located import (
 
 FRESH_POINTS = 512
 MOST_DRAWS = 1000  # of all chains together, evenly spaced
+GROUPS = 10  # of draws left out in turns, where there are not enough chains to leave out
+NORMAL_POINTS = 64  # at which predictives of Y are compared: integrals, not counts
+SHOWN_ROWS = 3
+
+
+Verdict = Literal["met", "unmet", "not shown at this tolerance"]
 
 
 class Measured(NamedTuple):
-    """A rule's violation (mean share, or total variation), its standard error, and the effective draws."""
+    """A rule's violation (mean share, or total variation), its standard error, the effective draws behind it,
+    and its interval, as wide as it can be where nothing is known of it.
+    """
 
     violation: float
     error: float
     effective: float
+    low: float = 0.0
+    high: float = math.inf
 
     def shown_within(self, tolerance: float) -> bool:
-        """Whether the violation is below the tolerance with two standard errors to spare.
+        """Whether a pilot has seen enough: the violation is within the tolerance with two errors to spare.
 
-        Where no violation was seen the error says nothing; then 3/n is what n draws leave possible (95%).
+        Where no violation was seen the error says nothing; then 3/n is what n draws leave possible (95%), but
+        never more than half of the tolerance: few particles could not show any rule to be kept, and more
+        strength than this would only make them stiffer. The verdict on the kept draws does not bend so.
         """
         possible = 3.0 / max(self.effective, 1.0) if self.violation == 0.0 else 0.0
         return self.violation + max(2.0 * self.error, min(possible, 0.5 * tolerance)) <= tolerance
+
+    def verdict(self, tolerance: float) -> Verdict:
+        """Met where the whole interval is within the tolerance, unmet where all of it is beyond."""
+        if self.high <= tolerance:
+            return "met"
+        return "not shown at this tolerance" if self.low <= tolerance else "unmet"
+
+    def __str__(self) -> str:
+        ends = f" (between {self.low:.3g} and {self.high:.3g})" if math.isfinite(self.high) else ""
+        return f"{self.violation:.3g}{ends}"
 
 
 def measure(
@@ -71,42 +98,61 @@ def measure(
     kept = draws[:, ::every]
     chains, count, size = kept.shape
     outputs = model_outputs(model, kept.reshape(-1, size), rule.schema.to_model(coded))
-    if isinstance(located, TargetProbability | TargetClassProbabilities):
-        return _total_variation(rule, located, outputs)
-    if isinstance(located, NormalMixture):
-        return _predictive_distance(model, located, outputs, kept.reshape(-1, size))
+    if isinstance(located, TargetProbability | TargetClassProbabilities | NormalMixture):
+        return _total_variation(model, rule, located, outputs, kept)
     share = violation.violates(rule.rule.output, located, outputs).mean(axis=-1).reshape(chains, count)
-    if np.ptp(share) == 0.0:
-        return Measured(float(share.mean()), 0.0, float(share.size))
-    effective = max(min(worst_ess(share[..., None]), float(share.size)), 1.0)
-    return Measured(float(share.mean()), float(share.std() / math.sqrt(effective)), effective)
+    effective = float(share.size)
+    if np.ptp(share) > 0.0:
+        effective = max(min(worst_ess(share[..., None]), effective), 1.0)
+    error = float(share.std() / math.sqrt(effective))
+    return Measured(float(share.mean()), error, effective, *share_ends(share.ravel(), effective))
 
 
-def _total_variation(rule: RuleTerm, located: Located, outputs: np.ndarray) -> Measured:
-    """Between the mean of the predicted probabilities and the asked ones; its error is over points."""
-    distance = violation.margin(rule.rule.output, located, outputs.mean(axis=0))
-    return Measured(float(distance.mean()), 0.0, float(len(outputs)))
-
-
-def _predictive_distance(
-    model: Model, located: NormalMixture, outputs: np.ndarray, draws: np.ndarray
+def _total_variation(
+    model: Model,
+    rule: RuleTerm,
+    located: Located,
+    outputs: np.ndarray,
+    draws: Float[np.ndarray, "chains draws size"],
 ) -> Measured:
-    """Total variation between the predictive of Y, noise included, and D_y: integrals on a grid of y."""
+    """Between the predictive and D_y, averaged over points; its error by leaving out groups of draws."""
+    total = len(outputs)
+    groups = np.arange(total) * GROUPS // total if len(draws) < 4 else np.arange(total) // draws.shape[1]
+    weights = np.concatenate([np.full((1, total), 1.0 / total), leave_one_out(groups)])
+    if isinstance(located, NormalMixture):
+        distance = _predictive_distances(model, located, outputs, draws, weights)
+    else:
+        means = np.tensordot(weights, outputs, axes=1)
+        distance = np.stack([violation.margin(rule.rule.output, located, mean) for mean in means])
+    value, *without = distance.mean(axis=1)
+    half = jackknife(float(value), np.array(without)) if total > 1 else math.inf
+    error = half / 2.0 if math.isfinite(half) else 0.0
+    return Measured(float(value), error, float(total), max(float(value) - half, 0.0), float(value) + half)
+
+
+def _predictive_distances(
+    model: Model,
+    located: NormalMixture,
+    outputs: Float[np.ndarray, "S n"],
+    draws: Float[np.ndarray, "chains draws size"],
+    weights: Float[np.ndarray, "groups S"],
+) -> Float[np.ndarray, "groups points"]:
+    """Total variation between the predictive of Y, noise included, and D_y, at some of the points."""
     likelihood = model.likelihood
     assert isinstance(likelihood, Gaussian)
-    noise = likelihood.noise or np.exp(draws[:, model.network.size])
-    noise = np.broadcast_to(noise, len(draws))
-    distances = []
-    for point in range(0, outputs.shape[1], max(1, outputs.shape[1] // 64)):
-        weight, mean, sd = (np.asarray(each)[point] for each in located)
-        used = weight > 0
-        low = min((outputs[:, point] - 6 * noise).min(), (mean - 6 * sd)[used].min())
-        high = max((outputs[:, point] + 6 * noise).max(), (mean + 6 * sd)[used].max())
-        grid = np.linspace(low, high, 400)
-        predictive = norm.pdf(grid[:, None], outputs[:, point], noise).mean(axis=1)
-        asked = (weight[used] * norm.pdf(grid[:, None], mean[used], sd[used])).sum(axis=1)
-        distances.append(0.5 * np.trapezoid(np.abs(predictive - asked), grid))
-    return Measured(float(np.mean(distances)), 0.0, float(len(outputs)))
+    flat = draws.reshape(-1, draws.shape[-1])
+    noise = np.broadcast_to(likelihood.noise or np.exp(flat[:, model.network.size]), len(flat))
+    some = np.arange(0, outputs.shape[1], max(1, outputs.shape[1] // NORMAL_POINTS))
+    there = NormalMixture(*(np.asarray(each)[some] for each in located))
+    return normal_total_variation(there, outputs[:, some].astype(float), noise.astype(float), weights)
+
+
+def not_shown_reason(rule: RuleTerm, measured: Measured) -> str:
+    """What the draws leave open, and what would close it."""
+    return (
+        f"violation {measured} against the tolerance {rule.tolerance:g} is not decided by "
+        f"{measured.effective:,.0f} effective draws: draw more, or raise its tolerance"
+    )
 
 
 def unmet_reason(
@@ -115,19 +161,19 @@ def unmet_reason(
     """Why a rule is not met, and what can be done.
 
     Args:
-        model: with the data that may stand against the rule.
+        model: with the data and the other rules that may stand against it.
         rule: the one in question.
         measured: its violation in the kept draws.
         alone: its violation in networks fitted to this rule only, where that says anything.
         found: whether its strength was searched for.
     """
-    said = f"violation {measured.violation:.3g} exceeds the tolerance {rule.tolerance:g}"
-    inside, against = contradicting_rows(model, rule)
-    if against:
-        return (
-            f"{said}; it conflicts with {against:,} of the {inside:,} rows in its region: check them, raise "
-            "its tolerance, or enforce it"
-        )
+    said = f"violation {measured} exceeds the tolerance {rule.tolerance:g}"
+    other = contradicting_rule(model, rule)
+    if other:
+        return f"{said}; {other}: no network can obey both; correct one of them, or restrict its region"
+    rows = contradicting_rows(model, rule)
+    if rows.against:
+        return f"{said}; it conflicts with {rows}: check them, raise its tolerance, or enforce it"
     if alone is not None and alone.violation > rule.tolerance:
         return (
             f"{said}, and networks fitted to this rule alone, without data, still violate it "
@@ -137,38 +183,79 @@ def unmet_reason(
         strength = float(rule.points.strength)
         return f"{said} at the strength {strength:g} that it was given: leave strength out to have it found"
     able = "" if alone is None else "the network can obey it, so "
-    rows = "" if model.data is None else "rows next to its region, "
+    near = "" if model.data is None else "rows next to its region, "
     return (
-        f"{said}; {able}{rows}another rule or an engine that has not converged stands against it: look at "
+        f"{said}; {able}{near}another rule or an engine that has not converged stands against it: look at "
         "the status, raise its tolerance, or enforce it"
     )
 
 
 def learnt_unmet_reason(model: Model, rule: RuleTerm, measured: Measured) -> str:
     """Why a rule that the base prior has learnt is not met under these data, and what can be done."""
-    said = f"violation {measured.violation:.3g} exceeds the tolerance {rule.tolerance:g}"
-    inside, against = contradicting_rows(model, rule)
-    conflict = f"it conflicts with {against:,} of the {inside:,} rows in its region; " if against else ""
+    said = f"violation {measured} exceeds the tolerance {rule.tolerance:g}"
+    rows = contradicting_rows(model, rule)
+    conflict = f"it conflicts with {rows}; " if rows.against else ""
     return (
         f"{said}; {conflict}the data move the learnt prior away from it: learn the prior with a larger "
         "concentration, add the rule as a conditional term too (rules=), or enforce it"
     )
 
 
-def contradicting_rows(model: Model, rule: RuleTerm) -> tuple[int, int]:
-    """How many rows lie in the region, and how many of those break the rule."""
+def contradicting_rule(model: Model, rule: RuleTerm) -> str:
+    """The other rule that allows no output in common with this one, and where; empty if there is none."""
+    for other in all_rules(model):
+        if other.rule == rule.rule:
+            continue
+        pair = (replace(rule.rule, name="this"), replace(other.rule, name="other"))
+        for finding in lint(pair, rule.schema):
+            if finding.kind == "contradiction":
+                where = "" if not finding.witness else f" where {_in_words(finding.witness)}"
+                named = other.rule.name or other.rule.text(other.schema)
+                return f"it and {named!r} have no output in common{where}"
+    return ""
+
+
+class RowsAgainst(NamedTuple):
+    """How many rows lie in a rule's region, how many of those break it, and some of these in words."""
+
+    inside: int
+    against: int
+    some: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        shown = f" ({'; '.join(self.some)}{'; …' if self.against > len(self.some) else ''})"
+        return f"{self.against:,} of the {self.inside:,} rows in its region{shown if self.some else ''}"
+
+
+def contradicting_rows(model: Model, rule: RuleTerm) -> RowsAgainst:
+    """The rows of the data in the region that break the rule."""
     if model.data is None:
-        return 0, 0
+        return RowsAgainst(0, 0)
     coded = rule.schema.to_raw(np.asarray(model.data.inputs, dtype=float))
-    inside = rule.rule.region.contains(coded, rule.schema)
+    inside = np.flatnonzero(rule.rule.region.contains(coded, rule.schema))
     target = rule.schema.target
     assert target is not None
-    if not inside.any():
-        return 0, 0
+    if not inside.size:
+        return RowsAgainst(0, 0)
     located = in_model_units(rule.rule.locate(coded[inside], rule.schema), target)
     if isinstance(located, TargetProbability | TargetClassProbabilities | NormalMixture):
-        return int(inside.sum()), 0
+        return RowsAgainst(len(inside), 0)
     y = np.asarray(model.data.y)[inside]
     outputs = np.eye(len(target.classes))[y.astype(int)] if target.classes else y
-    against = violation.violates(rule.rule.output, located, outputs)
-    return int(inside.sum()), int(against.sum())
+    against = np.flatnonzero(violation.violates(rule.rule.output, located, outputs))
+    some = against[:SHOWN_ROWS]
+    cases = rule.schema.decode(coded[inside[some]]).to_dict("records")
+    said = target.to_raw(y[some].astype(int) if target.classes else y[some])
+    words = tuple(
+        f"{_in_words({str(name): value for name, value in case.items()})}: {target.name} = {_number(value)}"
+        for case, value in zip(cases, said, strict=True)
+    )
+    return RowsAgainst(len(inside), len(against), words)
+
+
+def _in_words(point: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} = {_number(value)}" for name, value in point.items())
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)

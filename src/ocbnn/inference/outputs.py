@@ -18,6 +18,8 @@ from ocbnn.networks import Network
 CHUNK = 65_536
 """Draw-input pairs computed at once: with 150 hidden units in float64, 80 MB of activations a layer."""
 MOST_ROWS = 1024
+LARGE = 10_000
+"""Weights above which a network is large."""
 
 
 def model_outputs(
@@ -52,20 +54,26 @@ def output_blocks(
     members = _padded_size(len(weights), max(chunk // rows, 1))
     for begin in range(0, max(len(inputs), 1), rows):
         block = slice(begin, min(begin + rows, len(inputs)))
-        there = _padded(inputs[block], rows)
+        there = padded(inputs[block], rows)
         parts = []
         for first in range(0, max(len(weights), 1), members):
             some = weights[first : first + members]
             with precision("float64" if draws.dtype == np.float64 else "float32"):
-                values = _functions(model.network, model.likelihood, _padded(some, members), there)
+                values = network_functions(model.network, model.likelihood, padded(some, members), there)
                 parts.append(np.asarray(values)[: len(some), : block.stop - block.start])
         yield block, np.concatenate(parts)
 
 
 # Static by value: models that share an architecture share the compiled code, and no data are kept alive.
 @partial(jax.jit, static_argnums=(0, 1))
-def _functions(network: Network, likelihood: Likelihood, draws: Array, inputs: Array) -> Array:
-    values = jax.vmap(lambda w: likelihood.function(network.apply(w, inputs)))(draws)
+def network_functions(network: Network, likelihood: Likelihood, draws: Array, inputs: Array) -> Array:
+    """What rules speak of for every draw at every input: y in model units, or class probabilities."""
+
+    def function(w: Array) -> Array:
+        return likelihood.function(network.apply(w, inputs))
+
+    # A batched product of large matrices is slower than one product after the other; small ones are not.
+    values = jax.lax.map(function, draws) if network.size > LARGE else jax.vmap(function)(draws)
     return values if values.ndim == 2 else jnp.exp(values)
 
 
@@ -74,7 +82,8 @@ def _padded_size(count: int, most: int) -> int:
     return int(min(1 << max(count - 1, 0).bit_length(), 1 << (max(most, 1).bit_length() - 1)))
 
 
-def _padded(rows: np.ndarray, size: int) -> np.ndarray:
+def padded(rows: np.ndarray, size: int) -> np.ndarray:
+    """The rows, and zeros up to so many."""
     if len(rows) == size:
         return rows
     return np.concatenate([rows, np.zeros((size - len(rows), rows.shape[1]), rows.dtype)])

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -64,7 +63,7 @@ def prepare(
     stored = None if store is None else store.load("prepared")
     if stored is not None:
         return Prepared.restored(model, stored)
-    density, compiled = density_of(model)
+    density = density_of(model)
     positions = starting_positions(model, members, seed, engine)
     check_finite(density, positions, _context(model, engine, seed, batch))
     seconds: dict[str, float] = {}
@@ -79,7 +78,6 @@ def prepare(
         positions,
         fixed_context(model, nodes),
         Strengths.given(model),
-        compiled,
         seconds=seconds,
     )
     if settings.strength is not None:
@@ -140,17 +138,17 @@ def choose_nodes(
     weights = jnp.asarray((positions + around).reshape(-1, model.size)[:, : model.network.size])
     chosen = list(prior.points)
     for index, rule in enumerate(prior.rules):
-        exact = np.asarray(_scores(density, index, weights, rule.points))
+        scores = density.program(_scores, index)
+        exact = np.asarray(scores(weights, rule.points))
         for nodes in candidate_nodes(rule, rule.points):
-            error = np.std(np.asarray(_scores(density, index, weights, nodes)) - exact)
+            error = np.std(np.asarray(scores(weights, nodes)) - exact)
             if error <= NODE_ERROR + 0.01 * np.std(exact):
                 chosen[index] = nodes
                 break
     return tuple(chosen)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _scores(density: Density, index: int, weights: Array, points: RulePoints) -> Array:
+def _scores(index: int, density: Density, weights: Array, points: RulePoints) -> Array:
     """What one rule adds to the log-density at every row of weights."""
     model = density.model
     assert isinstance(model.prior, ConditionalPrior)

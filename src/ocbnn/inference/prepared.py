@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -38,12 +36,12 @@ class Prepared:
     """A frozen density and where to start.
 
     Attributes:
-        density: what every chunk is compiled for; points and strengths reach it through a context.
+        density: what every chunk is compiled for, of pilots, the kept run and later runs of the model; points
+            and strengths reach it through a context.
         model: with its final points and strengths.
         positions: of every member.
         context: rows, points and nodes, for engines that always see the same.
         strengths: how each rule came by its strength.
-        compiled: the loop's compiled chunks, shared by pilots, the kept run and later runs of the model.
         work: gradients spent.
         seconds: by phase.
     """
@@ -53,7 +51,6 @@ class Prepared:
     positions: Float[np.ndarray, "members size"]
     context: Context
     strengths: Strengths
-    compiled: dict[Hashable, Callable[..., Any]] = field(default_factory=dict)
     work: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -98,17 +95,17 @@ class Prepared:
                 arrays[f"nodes.{index}"], weights=arrays[f"node_weights.{index}"], strength=strength
             )
             nodes.append(few)
-        density, compiled = density_of(model)
+        density = density_of(model)
         model = with_rules(model, rules)
         context = fixed_context(model, tuple(nodes))
         work = int(arrays["work"])
-        return cls(density, model, arrays["positions"], context, strengths, compiled, work)
+        return cls(density, model, arrays["positions"], context, strengths, work)
 
 
-@lru_cache(maxsize=4)
-def density_of(model: Model) -> tuple[Density, dict[Hashable, Callable[..., Any]]]:
-    """A model's density and its compiled chunks: runs that differ in seed alone compile nothing anew."""
-    return Density(model), {}
+def density_of(model: Model) -> Density:
+    """A model's density, always the same: runs that differ in seed alone compile nothing anew."""
+    density: Density = model.kept.setdefault("density", Density(model))
+    return density
 
 
 def _strong(points: RulePoints, strength: float) -> RulePoints:

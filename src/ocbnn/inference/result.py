@@ -22,9 +22,10 @@ class RuleOutcome:
         tolerance: what was asked for.
         violation: `epsilon_mean` of the kept draws on fresh points (for targets: total variation).
         error: its standard error.
-        met: whether that is within the tolerance.
-        reason: why it is not met, in a sentence; empty where it is.
+        met: whether it is shown to be within the tolerance: all of its interval is.
+        reason: why it is not met or not shown, in a sentence; empty where it is met.
         learnt: whether the base prior has learnt it, rather than being conditioned on it.
+        not_shown: whether the draws are too few to show either: the interval holds the tolerance.
     """
 
     name: str
@@ -36,6 +37,12 @@ class RuleOutcome:
     met: bool
     reason: str = ""
     learnt: bool = False
+    not_shown: bool = False
+
+    @property
+    def unmet(self) -> bool:
+        """Whether it is shown to be beyond the tolerance."""
+        return not self.met and not self.not_shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +60,8 @@ class Result:
         diagnostics: what the sentence rests on.
         rules: the outcome of every rule.
         complete: False for a run that was interrupted.
-        seconds: by phase: "compile", "prepare", "warmup", "sample".
+        seconds: by phase: "warm start" and "strength" where there were such, "warm-up" and "sample" (engines
+            without chains: "optimise"), "compile", which is in none of these but in "strength", and "total".
         log_density: of every draw, where the engine knows it.
         acceptance: mean of every chain.
         divergences: of every chain.
@@ -80,8 +88,13 @@ class Result:
 
     @property
     def unmet(self) -> tuple[RuleOutcome, ...]:
-        """Rules whose tolerance was not reached: the run is kept, and labelled UNMET."""
-        return tuple(outcome for outcome in self.rules if not outcome.met)
+        """Rules shown not to keep their tolerance: the run is kept, and labelled UNMET."""
+        return tuple(outcome for outcome in self.rules if outcome.unmet)
+
+    @property
+    def not_shown(self) -> tuple[RuleOutcome, ...]:
+        """Rules of which these draws show neither that their tolerance is kept nor that it is not."""
+        return tuple(outcome for outcome in self.rules if outcome.not_shown)
 
     def __repr__(self) -> str:
         chains, draws, size = self.draws.shape

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from ocbnn.inference.base import Engine, InferenceError, Precision, parts_of, precision
 from ocbnn.inference.diagnostics import diagnose_run, probe_inputs, worst_ess
 from ocbnn.inference.engines import choose, default_members
-from ocbnn.inference.feed import Feed, default_batch
+from ocbnn.inference.feed import default_batch
 from ocbnn.inference.loop import CHUNK, Chunk, Loop
 from ocbnn.inference.mixing import LEAST_DRAWS, rhat
 from ocbnn.inference.outputs import model_outputs
@@ -95,10 +95,18 @@ def infer(
     first draw it goes on as KeyboardInterrupt, with a word on what can be resumed.
     """
     began = time.perf_counter()
-    chosen, why = choose(engine, model)
+    _check_until(until)
+    chosen, why = choose(engine, model, along=until is not None)
+    if until is not None and chosen.collects == "at-end":
+        raise InferenceError(
+            f"until=ess({until.target:g}) asks for draws along chains, but {chosen.name!r} optimises: its "
+            "draws are those of its end. Leave until out, or give an engine with chains (hmc, nuts, sgld)."
+        )
     count = default_members(chosen) if members is None else members
     cores = (os.cpu_count() or 1) if cores is None else cores
     _check(members=count, draws=draws, thin=thin, batch=batch, cores=cores, seed=seed)
+    seed, thin, count, cores = int(seed), int(thin), int(count), int(cores)
+    batch = None if batch is None else int(batch)
     if resume and folder is None:
         raise InferenceError("resume=True needs folder=…, where the run to go on with is.")
     kind: Precision = "float32" if chosen.stochastic else "float64"
@@ -120,10 +128,21 @@ def infer(
 
 def _check(*, seed: int, **counts: int | None) -> None:
     for name, value in counts.items():
-        if value is not None and value < 1:
-            raise InferenceError(f"{name} is {value}, but must be 1 or more.")
-    if seed < 0:
-        raise InferenceError(f"seed is {seed}, but must be 0 or more.")
+        if value is not None and not _whole(value, least=1):
+            raise InferenceError(f"{name} is {value!r}, but must be a whole number, 1 or more.")
+    if not _whole(seed, least=0):
+        raise InferenceError(f"seed is {seed!r}, but must be a whole number, 0 or more.")
+
+
+def _whole(value: object, *, least: int) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
+
+
+def _check_until(until: object) -> None:
+    if until is not None and not isinstance(until, ess):
+        raise InferenceError(
+            f"until is ess(…), such as until=ess(2000), not {until!r}; draws=… asks for a number of draws."
+        )
 
 
 class _Run:
@@ -144,6 +163,7 @@ class _Run:
     ) -> None:
         self.prepared, self.engine, self.seed = prepared, engine, seed
         self.probes = probe_inputs(prepared.model, seed=seed) if probes is None else np.asarray(probes)
+        thin = thin if engine.collects == "along" else 1  # there is nothing to thin in a final state
         self.loop = Loop.start(prepared, engine, kind, seed, cores, thin=thin, batch=batch, folder=store)
         self.warm: list[Chunk] = []
         self.kept: list[tuple[Chunk, np.ndarray]] = []  # with Φ at the probes
@@ -176,6 +196,12 @@ class _Run:
     @property
     def _warm_chunks(self) -> int:
         return -(-self.engine.warmup // (self.loop.length * self.loop.thin))
+
+    @property
+    def _warm_steps(self) -> int:
+        """Of the warm-up, as ticks count them: an optimisation ends with its last step, not with a chunk."""
+        whole = self._warm_chunks * self.loop.length
+        return min(whole, self.engine.warmup) if self.engine.collects == "at-end" else whole
 
     def _file(self, chunk: Chunk) -> None:
         if len(self.warm) < self._warm_chunks:
@@ -232,14 +258,15 @@ class _Run:
         self.seconds[phase] = self.seconds.get(phase, 0.0) + spent
         if self.watch is not None:
             sampling, length = phase == "sample", self.loop.length
-            done = (len(self.kept) if sampling else len(self.warm)) * length
-            total = self.wanted if sampling else self._warm_chunks * length
+            total = self.wanted if sampling else self._warm_steps
+            done = len(self.kept) * length if sampling else min(len(self.warm) * length, total)
             self.watch.tell(phase, done, total, length, spent, chunk, self.kept)
 
     def _blame(self, chunk: Chunk) -> str:
         """Which part of the density is not finite any more, at the latest positions."""
         member = int(np.flatnonzero(~np.isfinite(chunk.log_density[:, -1]))[0])
         step = self.loop.done * self.loop.length * self.loop.thin
+        step = step if self.engine.collects == "along" else min(step, self.engine.warmup)
         said = f"After step {step:,} the log-density of member {member + 1} is not finite any more"
         draws = self.loop.final_draws(16).reshape(-1, self.prepared.model.size)
         remedy = (
@@ -278,7 +305,6 @@ class _Run:
             acceptance=acceptance,
             divergences=divergences,
             trace=trace,
-            context=loop.source.one(0) if isinstance(loop.source, Feed) else loop.source,
         )
         outcomes = judge(self.prepared, kept, seed=self.seed)
         logs = np.concatenate([c.log_density for c in chunks], axis=1)[:, :count] if along else None
@@ -290,7 +316,7 @@ class _Run:
             engine=self.engine.name,
             settings={**asdict(self.engine), "why": why},  # type: ignore[call-overload]
             seed=self.seed,
-            status=f"{self._interrupted()}{diagnostics.status}{_unmet(outcomes)}",
+            status=f"{self._interrupted()}{diagnostics.status}{_verdicts(outcomes)}",
             converged=diagnostics.converged and self.complete,
             diagnostics=diagnostics,
             rules=outcomes,
@@ -308,13 +334,16 @@ class _Run:
             return ""
         if self.engine.collects == "along":
             return f"interrupted after {self._drawn:,} draws of each chain; "
-        steps = len(self.warm) * self.loop.length * self.loop.thin
+        steps = min(len(self.warm) * self.loop.length, self.engine.warmup)
         return f"interrupted after {steps:,} of {self.engine.warmup:,} steps; "
 
 
-def _unmet(outcomes: tuple[RuleOutcome, ...]) -> str:
-    names = [repr(outcome.name) for outcome in outcomes if not outcome.met]
-    return f"; UNMET: {', '.join(names)}" if names else ""
+def _verdicts(outcomes: tuple[RuleOutcome, ...]) -> str:
+    """The rules that are not shown to be met, by verdict."""
+    unmet = [repr(outcome.name) for outcome in outcomes if outcome.unmet]
+    doubtful = [repr(outcome.name) for outcome in outcomes if outcome.not_shown]
+    words = f"; UNMET: {', '.join(unmet)}" if unmet else ""
+    return words + (f"; not shown at its tolerance: {', '.join(doubtful)}" if doubtful else "")
 
 
 class _Watch:

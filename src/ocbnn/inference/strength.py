@@ -21,7 +21,7 @@ from ocbnn.inference.base import Context, Engine, Precision
 from ocbnn.inference.diagnostics import worst_ess
 from ocbnn.inference.feed import rule_terms
 from ocbnn.inference.loop import Loop
-from ocbnn.inference.measure import Measured, learnt_unmet_reason, measure, unmet_reason
+from ocbnn.inference.measure import Measured, learnt_unmet_reason, measure, not_shown_reason, unmet_reason
 from ocbnn.inference.outputs import model_outputs
 from ocbnn.inference.prepared import Prepared, Strengths
 from ocbnn.inference.progress import Tick
@@ -193,24 +193,13 @@ def judge(
     outcomes = []
     for index, rule in enumerate(rule_terms(prepared.model)):
         measured: Measured = measure(prepared.model, rule, draws, seed + 10**6)
-        met = measured.violation <= rule.tolerance
         found = bool(prepared.strengths.searched[index])
-        reason = ""
-        if not met:
+        outcome = _outcome(rule, measured, float(rule.points.strength))
+        if outcome.unmet:
             alone = _fitted_alone(prepared, index, seed)
             reason = unmet_reason(prepared.model, rule, measured, alone, found=found)
-        outcomes.append(
-            RuleOutcome(
-                name=rule.rule.name or rule.rule.text(rule.schema),
-                strength=float(rule.points.strength),
-                found_strength=found,
-                tolerance=rule.tolerance,
-                violation=measured.violation,
-                error=measured.error,
-                met=met,
-                reason=reason,
-            )
-        )
+            outcome = replace(outcome, reason=reason)
+        outcomes.append(replace(outcome, found_strength=found))
     model = prepared.model
     learnt = (_learnt_outcome(model, rule, draws, seed) for rule in learnt_rules(model.prior))
     return (*outcomes, *learnt)
@@ -221,18 +210,23 @@ def _learnt_outcome(
 ) -> RuleOutcome:
     """How a rule that the base prior has learnt fares; it has no strength to be raised."""
     measured = measure(model, rule, draws, seed + 10**6)
-    met = measured.violation <= rule.tolerance
-    reason = "" if met else learnt_unmet_reason(model, rule, measured)
+    outcome = replace(_outcome(rule, measured, math.nan), learnt=True)
+    return replace(outcome, reason=learnt_unmet_reason(model, rule, measured)) if outcome.unmet else outcome
+
+
+def _outcome(rule: RuleTerm, measured: Measured, strength: float) -> RuleOutcome:
+    """The verdict on a rule; why it is unmet is left to say."""
+    verdict = measured.verdict(rule.tolerance)
     return RuleOutcome(
         name=rule.rule.name or rule.rule.text(rule.schema),
-        strength=math.nan,
+        strength=strength,
         found_strength=False,
         tolerance=rule.tolerance,
         violation=measured.violation,
         error=measured.error,
-        met=met,
-        reason=reason,
-        learnt=True,
+        met=verdict == "met",
+        reason=not_shown_reason(rule, measured) if verdict == "not shown at this tolerance" else "",
+        not_shown=verdict == "not shown at this tolerance",
     )
 
 

@@ -69,7 +69,8 @@ class WarmStart:
     ) -> Float[np.ndarray, "members size"]:
         """Positions of high density, one for each member; `guide` is climbed while strength grows."""
         begin = jnp.asarray(0 if annealed else int(self.annealing * self.steps))
-        return np.asarray(_optimise(self, density, guide or density, begin, jnp.asarray(positions), context))
+        optimise = density.program(_optimise, self, None if guide is density else guide)
+        return np.asarray(optimise(begin, jnp.asarray(positions), context))
 
     def without_stragglers(
         self,
@@ -84,7 +85,7 @@ class WarmStart:
         other optimised positions; where that fails too, a member starts where a better one does.
         """
         positions = np.array(positions)
-        log_density = jax.jit(jax.vmap(lambda w, c: density.log_density(w, c), in_axes=(0, None)))
+        log_density = density.program(_log_densities)
         for attempt in range(1, self.retries + 1):
             heights = np.asarray(log_density(jnp.asarray(positions), context))
             lost = ~(heights >= np.nanmax(heights) - density.size - 100.0)
@@ -148,7 +149,7 @@ def with_found(rule: RuleTerm, found: Float[np.ndarray, "found Q"]) -> RuleTerm:
 
 def guide_of(density: Density) -> Density:
     """The density to climb while strength grows: its own, with no term that is flat far from obedience."""
-    rules = rule_terms(density.model)
+    kept, rules = density.model.kept, rule_terms(density.model)
     if not any(isinstance(rule.term, NegativeExponential) for rule in rules):
         return density
     climbable = [
@@ -157,12 +158,21 @@ def guide_of(density: Density) -> Density:
         else rule
         for rule in rules
     ]
-    return Density(with_rules(density.model, climbable))
+    guide: Density = kept.setdefault("guide", Density(with_rules(density.model, climbable)))
+    return guide
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+def _log_densities(density: Density, positions: Array, context: Context) -> Array:
+    return jax.vmap(lambda w: density.log_density(w, context))(positions)
+
+
 def _optimise(
-    settings: WarmStart, density: Density, guide: Density, begin: Array, positions: Array, context: Context
+    settings: WarmStart,
+    guide: Density | None,
+    density: Density,
+    begin: Array,
+    positions: Array,
+    context: Context,
 ) -> Array:
     """From step `begin` of the schedule on: later ones have full strength and a smaller learning rate."""
     steps = settings.steps
@@ -189,7 +199,7 @@ def _optimise(
 
     def member(w: Array) -> Array:
         carry = (w, optimiser.init(w))
-        if guide is not density:
+        if guide is not None:
             carry = climb(guide, begin, annealed, carry)
             return climb(density, annealed, steps, carry)[0]
         return climb(density, begin, steps, carry)[0]

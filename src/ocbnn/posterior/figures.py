@@ -12,17 +12,36 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.stats import beta, norm
-from scipy.stats import t as student
 
+from ocbnn.inference.intervals import (
+    CONFIDENCE,
+    clopper_pearson,
+    jackknife,
+    leave_one_out,
+    normal_ends,
+    require_confidence,
+    share_ends,
+)
 from ocbnn.inference.mixing import LEAST_DRAWS, bulk_ess
 from ocbnn.posterior.draws import Posterior
 
-CONFIDENCE = 0.95
-FEW = 30.0
-"""Effective draws on the rarer side of an event below which a normal interval is not to be trusted."""
 GROUPS = 10
 """Of draws left out in turns, where there are no chains to leave out."""
+
+__all__ = [
+    "CONFIDENCE",
+    "Figure",
+    "Halves",
+    "clopper_pearson",
+    "draw_groups",
+    "effective_draws",
+    "halves",
+    "jackknife",
+    "leave_one_out",
+    "mean_figure",
+    "require_confidence",
+    "share_figure",
+]
 
 Series = Float[np.ndarray, "chains draws"]
 Mask = Bool[np.ndarray, "chains draws"]
@@ -65,22 +84,15 @@ def share_figure(
 ) -> Figure:
     """The mean over kept draws of something in [0, 1], such as the share of points a draw violates.
 
-    Where an event was rarely seen, or never, the interval is Clopper and Pearson's with n = effective draws;
-    a number in [0, 1] varies at most as a coin with its mean, so that is on the safe side. A series that
-    never changes has no effective size of its own; then that of `instead` counts: the margins behind it.
+    A series that never changes has no effective size of its own; then that of `instead` counts: the margins
+    behind it.
     """
     values = share[kept]
     value = float(values.mean())
     constant = np.ptp(values) == 0.0
     series = instead if constant and instead is not None else share
     effective = effective_draws(series, kept, chains=chains)
-    rarer = min((values > 0).mean(), (values < 1).mean())
-    if constant or effective * rarer < FEW:
-        low, high = clopper_pearson(value, effective, confidence)
-    else:
-        low, high = _normal_ends(value, float(values.std(ddof=1)), effective, confidence)
-        low, high = max(low, 0.0), min(high, 1.0)
-    return Figure(value, low, high, effective)
+    return Figure(value, *share_ends(values, effective, confidence), effective)
 
 
 def mean_figure(series: Series, kept: Mask, *, chains: bool, confidence: float = CONFIDENCE) -> Figure:
@@ -89,25 +101,7 @@ def mean_figure(series: Series, kept: Mask, *, chains: bool, confidence: float =
     effective = effective_draws(series, kept, chains=chains)
     spread = float(values.std(ddof=1)) if len(values) > 1 else math.inf
     value = float(values.mean())
-    return Figure(value, *_normal_ends(value, spread, effective, confidence), effective)
-
-
-def clopper_pearson(share: float, count: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Ends of the exact interval of a share seen in `count` trials, which need not be whole."""
-    tail, seen = (1.0 - confidence) / 2.0, share * count
-    low = 0.0 if seen <= 0 else float(beta.ppf(tail, seen, count - seen + 1.0))
-    high = 1.0 if seen >= count else float(beta.ppf(1.0 - tail, seen + 1.0, count - seen))
-    return low, high
-
-
-def _normal_ends(value: float, spread: float, effective: float, confidence: float) -> tuple[float, float]:
-    half = 0.0 if spread == 0.0 else _quantile(effective, confidence) * spread / math.sqrt(effective)
-    return value - half, value + half
-
-
-def _quantile(effective: float, confidence: float) -> float:
-    level = 0.5 + confidence / 2.0
-    return float(norm.ppf(level) if effective > 1000 else student.ppf(level, max(effective - 1.0, 1.0)))
+    return Figure(value, *normal_ends(value, spread, effective, confidence), effective)
 
 
 def draw_groups(posterior: Posterior) -> np.ndarray:
@@ -118,22 +112,6 @@ def draw_groups(posterior: Posterior) -> np.ndarray:
         return group
     # A few chains say too little about the spread between groups: stretches of draws do.
     return np.minimum(np.arange(len(chain)) * GROUPS // max(len(chain), 1), GROUPS - 1)
-
-
-def leave_one_out(groups: np.ndarray) -> Float[np.ndarray, "groups S"]:
-    """Weights of means without each group."""
-    weights = (groups != np.unique(groups)[:, None]).astype(float)
-    weights = weights[weights.any(axis=1)]
-    return weights / weights.sum(axis=1, keepdims=True)
-
-
-def jackknife(value: float, without: Float[np.ndarray, " groups"], confidence: float = CONFIDENCE) -> float:
-    """Half the width of the interval of a statistic, from its values without each group of draws."""
-    count = len(without)
-    if count < 2:
-        return math.inf
-    error = math.sqrt((count - 1) / count * float(((without - without.mean()) ** 2).sum()))
-    return float(student.ppf(0.5 + confidence / 2.0, count - 1)) * error
 
 
 class Halves(NamedTuple):

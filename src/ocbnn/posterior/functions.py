@@ -7,15 +7,14 @@ rows it comes with, and little is ever compiled or held.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
-import jax
 import numpy as np
 import pandas as pd
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.base import Precision, precision
+from ocbnn.inference.outputs import LARGE, network_functions, padded
 from ocbnn.likelihoods import Likelihood
 from ocbnn.networks import Network
 from ocbnn.posterior.draws import Posterior
@@ -23,8 +22,6 @@ from ocbnn.posterior.draws import Posterior
 ROWS, LEAST_ROWS = 512, 32
 """Rows of a block; fewer where draws are so many that a block would hold more than `MOST_VALUES`."""
 MOST_VALUES = 4_000_000
-LARGE = 10_000
-"""Weights above which a network is computed in float32: half the time, and rounding hardly matters."""
 TOGETHER = 64
 """Draws computed by one call."""
 
@@ -50,7 +47,7 @@ def function_blocks(
     """Blocks of the rows with Φ there: y in raw units `(S, b)`, or class probabilities `(S, b, C)`.
 
     Args:
-        posterior: whose draws are used, corrected for class weights.
+        posterior: whose draws are used.
         table: a DataFrame, or coded rows.
         draws: some of its draws, flat; all kept ones unless given.
     """
@@ -68,15 +65,13 @@ def model_function_blocks(
     flat = posterior.flat if draws is None else draws
     weights = np.asarray(flat[:, : model.network.size], dtype=kind)
     inputs = np.asarray(inputs, dtype=kind)
-    correction = posterior.prior_correction
-    offset = None if correction is None else np.asarray(correction, dtype=kind)
     target = posterior.target
     rows = _block_rows(len(weights) * max(len(target.classes), 1))
     for begin in range(0, len(inputs), rows):
         block = slice(begin, min(begin + rows, len(inputs)))
-        there = _padded(inputs[block], rows)
+        there = padded(inputs[block], rows)
         with precision(kind):
-            values = _evaluated(model.network, model.likelihood, weights, there, offset)
+            values = _evaluated(model.network, model.likelihood, weights, there)
         values = values[:, : block.stop - block.start].astype(float)
         yield block, values if values.ndim == 3 else target.center + target.scale * values
 
@@ -94,7 +89,7 @@ def function_draws(posterior: Posterior, table: Table) -> np.ndarray:
 
 
 def working_precision(posterior: Posterior) -> Precision:
-    """float64 for small networks, where it is cheap; float32 for large ones."""
+    """float64 for small networks, where it is cheap; float32 for large ones: half the time."""
     return "float32" if posterior.model.network.size > LARGE else "float64"
 
 
@@ -105,37 +100,12 @@ def _block_rows(values_of_a_row: int) -> int:
 
 
 def _evaluated(
-    network: Network,
-    likelihood: Likelihood,
-    weights: np.ndarray,
-    inputs: np.ndarray,
-    offset: np.ndarray | None,
+    network: Network, likelihood: Likelihood, weights: np.ndarray, inputs: np.ndarray
 ) -> np.ndarray:
     parts = []
     for first in range(0, len(weights), TOGETHER):
         some = weights[first : first + TOGETHER]
         size = min(TOGETHER, 1 << (len(some) - 1).bit_length())  # few shapes are ever compiled
-        values = _functions(network, likelihood, _padded(some, size), inputs, offset)
+        values = network_functions(network, likelihood, padded(some, size), inputs)
         parts.append(np.asarray(values)[: len(some)])
     return np.concatenate(parts)
-
-
-# Static by value: models that share an architecture share the compiled code, and no data are kept alive.
-@partial(jax.jit, static_argnums=(0, 1))
-def _functions(
-    network: Network, likelihood: Likelihood, draws: Array, inputs: Array, offset: Array | None
-) -> Array:
-    def function(w: Array) -> Array:
-        value = likelihood.function(network.apply(w, inputs))
-        if value.ndim == 1:
-            return value
-        return jax.nn.softmax(value if offset is None else value - offset, axis=-1)
-
-    # A batched product of large matrices is slower than one product after the other; small ones are not.
-    return jax.lax.map(function, draws) if network.size > LARGE else jax.vmap(function)(draws)
-
-
-def _padded(rows: np.ndarray, size: int) -> np.ndarray:
-    if len(rows) == size:
-        return rows
-    return np.concatenate([rows, np.zeros((size - len(rows), rows.shape[1]), rows.dtype)])

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ocbnn.inference.ascent import highest_points
-from ocbnn.posterior.divergences import class_divergences, moment_gaps, normal_divergences
+from ocbnn.inference.divergences import class_divergences, moment_gaps, normal_divergences
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import Figure, draw_groups, halves, jackknife, leave_one_out
 from ocbnn.posterior.functions import function_blocks

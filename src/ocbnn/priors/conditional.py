@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
@@ -66,6 +66,7 @@ class RuleTerm:
     data: Float[np.ndarray, "n Q"] | None = None
     drawn: int = 0  # how many points are drawn; the others are corners of the region, or were found
     strength_is_free: bool = False  # nobody has given one: inference looks for it
+    corners: int = 0  # how many points after those drawn are corners of the region
 
     @classmethod
     def build(
@@ -104,10 +105,13 @@ class RuleTerm:
                 f"The term {chosen.name!r} cannot score {_named(rule, schema)}; terms that can: {suited}."
             )
         coded = regions.sample(rule_seed(key, rule, schema), rule.region, schema, data, points, sampler)
-        if corners:
-            coded = np.concatenate([coded, rule.region.vertices(schema)])
+        vertices = rule.region.vertices(schema) if corners else coded[:0]
+        coded = np.concatenate([coded, vertices])
         placed = _placed(rule, schema, coded, _reduction_weights(len(coded), reduction), strength)
-        return cls(rule, schema, chosen.calibrated(setting), placed, reduction, sampler, data, points, free)
+        calibrated = chosen.calibrated(setting)
+        return cls(
+            rule, schema, calibrated, placed, reduction, sampler, data, points, free, corners=len(vertices)
+        )
 
     @property
     def tolerance(self) -> float:
@@ -126,18 +130,6 @@ class RuleTerm:
             weights = _reduction_weights(len(coded), self.reduction)
         strength = self.points.strength if strength is None else strength
         return _placed(self.rule, self.schema, coded, weights, strength)
-
-    def redraw(self, key: int) -> RulePoints:
-        """Fresh points of the same shapes, for engines that draw new ones every step; corners stay."""
-        fresh = regions.sample(
-            rule_seed(key, self.rule, self.schema),
-            self.rule.region,
-            self.schema,
-            self.data,
-            self.drawn,
-            self.sampler,
-        )
-        return self.at(np.concatenate([fresh, np.asarray(self.points.coded)[self.drawn :]]))
 
     def log_density(self, value: Array, points: RulePoints) -> Float[Array, ""]:
         """Σ_t weight_t · log p_g(value_t | x_t), value as `Likelihood.function` gives it at these points."""
@@ -192,18 +184,6 @@ class ConditionalPrior:
                 for rule, value, each in zip(self.rules, jnp.split(values, ends), points, strict=True)
             ]
         )
-
-    def redraw(self, key: int) -> tuple[RulePoints, ...]:
-        """Fresh points for every rule, of the same shapes."""
-        return tuple(rule.redraw(key) for rule in self.rules)
-
-    def with_strengths(self, strengths: Sequence[float]) -> ConditionalPrior:
-        """The same rules at the same points, with other strengths."""
-        rules = tuple(
-            replace(rule, points=rule.points._replace(strength=strength))
-            for rule, strength in zip(self.rules, strengths, strict=True)
-        )
-        return replace(self, rules=rules)
 
 
 def conditional_prior(

@@ -221,7 +221,7 @@ def _where(
 def _recorded(posterior: Posterior, term: RuleTerm, rows: HeldOut) -> Recorded:
     """Held-out rows in the region, and how many of their outcomes break the rule, where rows can do that."""
     inputs = posterior.schema.to_model(rows.coded)
-    count, breaking = contradicting_rows(replace(posterior.model, data=Data(inputs, rows.y_model)), term)
+    count, breaking, _ = contradicting_rows(replace(posterior.model, data=Data(inputs, rows.y_model)), term)
     located = term.rule.locate(rows.coded[:1], term.schema)
     # One row has an outcome, not a probability: it cannot break a rule about one.
     single = term.rule.output.is_probabilistic or isinstance(located, ProbabilityIntervals)

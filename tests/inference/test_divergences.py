@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import entropy, norm
 
-from ocbnn.posterior.divergences import NAMES, class_divergences, normal_divergences
+from ocbnn.inference.divergences import NAMES, class_divergences, normal_divergences
 from ocbnn.rules.located import NormalMixture, TargetClassProbabilities, TargetProbability
 
 

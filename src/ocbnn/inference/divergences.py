@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr
@@ -60,6 +62,17 @@ def normal_divergences(
     return {name: np.stack([each[name] for each in found], axis=-1) for name in NAMES}
 
 
+def normal_total_variation(
+    located: NormalMixture,
+    mean: Float[np.ndarray, "S n"],
+    sd: Float[np.ndarray, " S"],
+    weights: Float[np.ndarray, "groups S"],
+) -> Float[np.ndarray, "groups n"]:
+    """The total variation of `normal_divergences` alone."""
+    cells = (_cells(located, point, mean[:, point], sd, weights) for point in range(mean.shape[1]))
+    return np.stack([_variation(each) for each in cells], axis=-1)
+
+
 def moment_gaps(
     located: NormalMixture, mean: Float[np.ndarray, "S n"], sd: Float[np.ndarray, " S"]
 ) -> Float[np.ndarray, " n"]:
@@ -77,9 +90,22 @@ def moment_gaps(
     return np.hypot(predicted - asked, predicted_sd - spread) / spread
 
 
-def _at_point(
+class _Cells(NamedTuple):
+    """D at one point and the mixtures on a grid of y: D's normals, the grid, and probabilities below and in
+    its cells, of which the first and the last have no end.
+    """
+
+    asked_normals: tuple[np.ndarray, np.ndarray, np.ndarray]
+    grid: np.ndarray
+    asked_below: np.ndarray
+    below: np.ndarray
+    asked: np.ndarray
+    predicted: np.ndarray
+
+
+def _cells(
     located: NormalMixture, point: int, mean: np.ndarray, sd: np.ndarray, weights: np.ndarray
-) -> dict[str, np.ndarray]:
+) -> _Cells:
     used = np.asarray(located.weight)[point] > 0
     weight, centre, spread = (np.asarray(each, dtype=float)[point][used] for each in located)
     order = np.argsort(mean)[np.linspace(0, len(mean) - 1, min(SPREAD_DRAWS, len(mean))).astype(int)]
@@ -91,13 +117,26 @@ def _at_point(
     below = weights @ ndtr((ends - mean[:, None]) / sd[:, None])
     # Rounding can put the last digit of a difference below zero.
     asked, predicted = (np.maximum(np.diff(each, axis=-1), 0.0) for each in (asked_below, below))
+    return _Cells((weight, centre, spread), grid, asked_below, below, asked, predicted)
+
+
+def _variation(cells: _Cells) -> np.ndarray:
+    variation: np.ndarray = 0.5 * np.abs(cells.asked - cells.predicted).sum(axis=-1)
+    return variation
+
+
+def _at_point(
+    located: NormalMixture, point: int, mean: np.ndarray, sd: np.ndarray, weights: np.ndarray
+) -> dict[str, np.ndarray]:
+    cells = _cells(located, point, mean, sd, weights)
+    normals, grid, asked_below, below, asked, predicted = cells
     middle = np.concatenate([grid[:1], 0.5 * (grid[1:] + grid[:-1]), grid[-1:]])
     # Logarithms of densities: the probability of a cell far out is rounded to zero.
-    ratio = _log_density(weight, centre, spread, middle) - _log_density(weights, mean, sd, middle)
+    ratio = _log_density(*normals, middle) - _log_density(weights, mean, sd, middle)
     logs = asked * ratio
     gaps = np.abs(asked_below - below)[..., 1:-1]
     return {
-        "total_variation": 0.5 * np.abs(asked - predicted).sum(axis=-1),
+        "total_variation": _variation(cells),
         "hellinger": np.sqrt(np.maximum(1.0 - np.sqrt(asked * predicted).sum(axis=-1), 0.0)),
         "kl": np.maximum(logs.sum(axis=-1), 0.0),
         "wasserstein": np.trapezoid(gaps, grid, axis=-1),
