@@ -180,6 +180,18 @@ def test_class_weights_do_not_carry_a_prediction_out_of_a_rule():
     assert (model.predict(frame[~inside]) == "green").all()
 
 
+def test_class_weights_do_not_carry_a_prediction_out_of_a_rule_that_was_enforced_later():
+    frame, y = blobs(classes=2)
+    weights = {"green": 1000.0, "blue": 0.001}
+    model = small_classifier(class_weight=weights, members=5).fit(frame, y)
+    rule = "if height < 0 then colour = blue"
+    inside = frame["height"] < 0
+    assert inside.sum() > 5
+    assert (model.predict(frame[inside]) == "green").any()
+    for method in ("draws", "truncate"):
+        assert (model.enforce(method, rules=[rule]).predict(frame[inside]) == "blue").all()
+
+
 @pytest.mark.parametrize("weight", ["even", {"violet": 2.0}, {"blue": -1.0}, {"blue": np.inf}, [1, 2]])
 def test_a_wrong_class_weight_is_refused(weight):
     with pytest.raises(OCBNNError, match="class_weight"):

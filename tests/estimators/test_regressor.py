@@ -9,15 +9,20 @@ from scipy.optimize import brentq
 from scipy.stats import norm, truncnorm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
 
 from ocbnn import OCBNNRegressor, OCBNNWarning, RuleError, SchemaError, UnmetRuleError
-from ocbnn.errors import OCBNNError
-from ocbnn.estimators.defaults import base_prior, hidden_units, mixing, suited_engine
+from ocbnn.errors import InconclusiveWarning, OCBNNError
+from ocbnn.estimators.defaults import base_prior, hidden_units, mixing
 from ocbnn.estimators.tables import on_suited_scale
-from ocbnn.inference.hmc import Hmc
-from ocbnn.inference.nuts import Nuts
+from ocbnn.inference.engines import choose
+from ocbnn.inference.ensemble import Ensemble
+from ocbnn.inference.loop import Loop
 from ocbnn.model import Model
 from ocbnn.networks import MLP
+from ocbnn.plots import sliced
+from ocbnn.posterior.calibration import calibration
+from ocbnn.posterior.functions import function_draws
 from ocbnn.posterior.search import fresh_points
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Column
@@ -122,9 +127,28 @@ def test_given_noise_is_in_raw_units():
     assert model.posterior_.noise == pytest.approx(np.full(2, 7.5))
 
 
-def test_predicting_before_the_fit_is_scikit_learns_error():
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda model: model.predict(table()[0]),
+        lambda model: model.sample_function(table()[0]),
+        lambda model: model.sample_predictive(table()[0]),
+        lambda model: model.conflict(),
+        lambda model: model.check_rules(),
+        lambda model: model.enforce(),
+        lambda model: model.without_data(),
+        lambda model: model.without_rules(),
+    ],
+)
+def test_asking_before_the_fit_is_scikit_learns_error(ask):
     with pytest.raises(NotFittedError):
-        small_regressor().predict(table()[0])
+        ask(small_regressor())
+
+
+def test_two_columns_of_one_name_are_refused():
+    frame, y = table()
+    with pytest.raises(SchemaError, match="several columns named 'age'; rename all but one"):
+        small_regressor().fit(frame.rename(columns={"dose": "age"}), y)
 
 
 # Tables ------------------------------------------------------------------------------------------------
@@ -286,6 +310,58 @@ def test_a_scaler_before_us_is_noticed():
         model.fit(frame, frame["age"].rename("y"))
 
 
+def test_too_few_draws_to_judge_a_rule_are_told_and_not_called_unmet():
+    frame, y = table()
+    rule = "if age > 80 then pressure <= 100000"
+    for strict in (False, True):
+        with pytest.warns(InconclusiveWarning) as told:
+            model = small_regressor(rules=rule, strict=strict).fit(frame, y)
+        (outcome,) = model.outcomes_
+        assert (outcome.violation, outcome.met, outcome.not_shown) == (0.0, False, True)
+        assert len(told) == 1
+        text = str(told[0].message)
+        assert f"{rule}: violation 0 (between 0 and 0.842) against the tolerance 0.01" in text
+        assert "not decided by 2 effective draws" in text
+
+
+def test_a_fit_that_has_not_settled_says_so_once():
+    engine = Ensemble(steps=10)
+    with pytest.warns(InconclusiveWarning, match="Not shown: not settled: 10 steps are too few") as told:
+        model = small_regressor(engine=engine).fit(*table())
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    assert not model.posterior_.provenance["converged"]
+
+
+def interrupted(monkeypatch, after: int) -> None:
+    """Ctrl-C, after so many chunks."""
+    advance, seen = Loop.advance, []
+
+    def interrupt(loop):
+        seen.append(1)
+        if len(seen) > after:
+            raise KeyboardInterrupt
+        return advance(loop)
+
+    monkeypatch.setattr(Loop, "advance", interrupt)
+
+
+def test_an_interrupt_ends_a_cross_validation(monkeypatch):
+    interrupted(monkeypatch, after=1)
+    with pytest.raises(KeyboardInterrupt, match="interrupted after 50 of 100 steps, and is not kept"):
+        cross_val_score(small_regressor(), *table(), cv=2)
+
+
+def test_an_interrupt_leaves_a_labelled_fit_where_somebody_asked_for_it(monkeypatch, tmp_path):
+    interrupted(monkeypatch, after=1)
+    with pytest.warns(InconclusiveWarning, match="Not shown: interrupted after 50 of 100 steps"):
+        model = small_regressor().fit(*table(), folder=tmp_path / "run")
+    assert not model.posterior_.provenance["complete"]
+    monkeypatch.undo()
+    whole = small_regressor().fit(*table(), folder=tmp_path / "run", resume=True)
+    assert np.array_equal(whole.posterior_.draws, small_regressor().fit(*table()).posterior_.draws)
+
+
 @pytest.fixture(scope="module")
 def ruled() -> OCBNNRegressor:
     """Five networks under a rule about the old that is weak enough for some of them to break it."""
@@ -320,6 +396,43 @@ def test_truncation_gives_means_quantiles_and_samples_of_truncated_normals(ruled
     np.testing.assert_allclose(enforced.predict(young), ruled.predict(young))
 
 
+def test_truncation_is_by_the_rules_given(ruled):
+    frame, _ = table(400, seed=8)
+    old = frame[frame["age"] > 80][:4]
+    bound = float(ruled.predict(old).min()) - 1.0
+    enforced = ruled.enforce("truncate", rules=[f"if age > 80 then pressure <= {bound}"])
+    assert (enforced.predict(old) <= bound).all()
+    assert (enforced.sample_predictive(old, 50) <= bound).all()
+    both = enforced.enforce("truncate", rules=[f"if age > 85 then pressure <= {bound - 1}"])
+    assert (both.predict(old) <= np.where(old["age"] > 85, bound - 1, bound)).all()
+    assert ruled.posterior_.truncated == ()
+
+
+def test_checks_and_pictures_after_truncation_are_of_what_is_predicted(ruled):
+    frame, y = table(60, seed=8)
+    enforced = ruled.enforce()
+    before, after = (each.check_rules(points=50, ascent=False)[0] for each in (ruled, enforced))
+    assert after.points_violating.value == 0.0
+    assert after.epsilon_mean.value == before.epsilon_mean.value > 0.0
+    band = sliced(enforced.posterior_, "age", at={"ward": "ICU"}, span=(81.0, 100.0))
+    assert (np.array(band.curves[0].mean) <= 280).all()
+    assert (
+        np.array(sliced(ruled.posterior_, "age", at={"ward": "ICU"}, span=(81.0, 100.0)).curves[0].mean) > 280
+    ).any()
+    held = calibration(enforced.posterior_, frame, np.minimum(y, 279.0))
+    assert held.error != calibration(ruled.posterior_, frame, np.minimum(y, 279.0)).error
+
+
+def test_the_prior_with_its_rules_can_be_checked_before_it_has_seen_a_row(ruled):
+    prior = ruled.without_data()
+    assert prior.model.data is None
+    assert prior.rules[0].points.strength == ruled.posterior_.rules[0].points.strength
+    found = ruled.check_rules(prior=True, points=50, ascent=False, key=3)[0]
+    fresh = ruled.schema_.decode(fresh_points(prior.rules[0], 50, 3))
+    assert found.epsilon_mean.value == pytest.approx((function_draws(prior, fresh) > 280).mean())
+    assert found.epsilon_mean.value < ruled.check_rules(points=50, ascent=False, key=3)[0].epsilon_mean.value
+
+
 def test_rejection_keeps_the_networks_that_obey_on_a_fine_grid(ruled):
     """The region's own limits: above 80 to a quarter of the observed range past it."""
     low, high = ruled.rules_[0].region.bounding_box(ruled.schema_)
@@ -333,6 +446,9 @@ def test_rejection_keeps_the_networks_that_obey_on_a_fine_grid(ruled):
     enforced = ruled.enforce("draws", rules=[f"if age > 80 then pressure <= {bound}"], points=200)
     obeys = twin_functions(ruled, grid).max(axis=1) <= bound
     assert obeys.sum() == 3
+    assert enforced.rejection_.acceptance.value == pytest.approx(3 / 5)
+    assert "3 of 5 draws kept" in str(enforced.rejection_)
+    assert ruled.rejection_ is None
     np.testing.assert_array_equal(enforced.posterior_.mask.ravel(), obeys)
     np.testing.assert_allclose(
         enforced.predict(grid[::97]), twin_functions(ruled, grid[::97])[obeys].mean(axis=0), rtol=1e-9
@@ -342,12 +458,9 @@ def test_rejection_keeps_the_networks_that_obey_on_a_fine_grid(ruled):
 # What the estimator passes on --------------------------------------------------------------------------
 
 
-def test_engines_come_by_name_or_as_they_are():
+def test_engines_come_by_name_or_as_they_are(fitted):
     frame, y = table()
-    model = Model.build(frame=frame, target=y)
-    assert suited_engine("nuts", model) == Nuts()
-    assert suited_engine(Hmc(warmup=7), model) == Hmc(warmup=7)
-    assert suited_engine("auto", model) == Hmc()
+    assert fitted.posterior_.provenance["settings"]["why"] == "given"
     with pytest.raises(OCBNNError, match="There is no engine 'hmmc'"):
         small_regressor(engine="hmmc").fit(frame, y)
 
@@ -358,7 +471,7 @@ def test_large_tables_get_a_larger_network_and_a_minibatch_engine():
     assert hidden_units(None, 6000) == (50, 50)
     assert hidden_units(7, 500) == (7,)
     model = Model.build(frame=frame, target=y, hidden=(50, 50))
-    assert suited_engine("auto", model).stochastic
+    assert choose("auto", model)[0].stochastic
 
 
 def test_the_default_priors_functions_are_as_large_as_the_target():

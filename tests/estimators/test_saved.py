@@ -3,13 +3,17 @@
 import json
 import subprocess
 import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import ocbnn
-from ocbnn import FileError
+from ocbnn import FileError, OCBNNError
+from ocbnn.inference.ensemble import Ensemble
 from ocbnn.posterior.files import save as save_posterior
 from ocbnn.storing.folders import checksum
 from small_estimators import small_classifier, small_regressor
@@ -67,6 +71,46 @@ def test_enforcement_is_kept(regressor, tmp_path):
     assert np.array_equal(again.predict(frame), regressor.enforce("truncate").predict(frame))
 
 
+def test_rules_that_truncation_was_given_are_kept(regressor, tmp_path):
+    frame, _ = table()
+    bound = float(regressor.predict(frame).max()) - 0.5
+    enforced = regressor.enforce("truncate", rules=[f"always days <= {bound}"])
+    enforced.save(tmp_path / "model")
+    again = ocbnn.load(tmp_path / "model")
+    assert (again.predict(frame) <= bound).all()
+    assert np.array_equal(again.predict(frame), enforced.predict(frame))
+
+
+def test_parameters_come_back_as_they_were(tmp_path):
+    frame, days = table()
+    label = pd.Series((days > 5).astype(int), name="long")
+    given = {"class_weight": {0: 1.0, 1: 2.0}, "columns": {"age": {"bounds": (0.0, np.inf)}}}
+    model = small_classifier(**given).fit(frame, label)
+    model.save(tmp_path / "model")
+    again = ocbnn.load(tmp_path / "model")
+    assert again.class_weight == {0: 1.0, 1: 2.0}
+    assert again.columns == {"age": {"bounds": [0.0, np.inf]}}
+    again.preparation, again.random_state = model.preparation, model.random_state
+    assert np.array_equal(again.fit(frame, label).posterior_.draws, model.posterior_.draws)
+
+
+@dataclass(frozen=True)
+class Own(Ensemble):
+    """An engine that is not in the library."""
+
+    name: ClassVar[str] = "own"
+
+
+def test_a_model_of_an_engine_of_ones_own_loads_and_predicts_and_says_what_a_fit_needs(tmp_path):
+    frame, days = table()
+    model = small_regressor(engine=Own(steps=100, learning_rate=0.1)).fit(frame, days)
+    model.save(tmp_path / "model")
+    again = ocbnn.load(tmp_path / "model")
+    assert np.array_equal(again.predict(frame), model.predict(frame))
+    with pytest.raises(OCBNNError, match="fitted by the engine 'own', which is code of its author's own"):
+        again.fit(frame, days)
+
+
 def test_another_process_predicts_the_same(classifier, tmp_path):
     frame, _ = table()
     classifier.save(tmp_path / "model")
@@ -101,23 +145,40 @@ def test_a_posterior_alone_is_no_estimator(regressor, tmp_path):
         ocbnn.load(tmp_path / "model")
 
 
+def with_estimator(folder: Path, changes: dict) -> None:
+    """Another estimator in a saved folder, with a checksum that fits."""
+    file = folder / "model.json"
+    content = json.loads(file.read_text())["content"]
+    content["estimator"].update(changes)
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    file.write_text(json.dumps({"checksum": checksum(canonical), "content": content}))
+
+
 HOSTILE = {
     "another class": {"name": "Popen"},
     "the other task": {"name": "OCBNNClassifier"},
     "other columns": {"feature_names": ["ward", "age"]},
-    "another engine": {"parameters": {"engine": {"name": "os", "settings": {}}}},
     "settings an engine has not": {"parameters": {"engine": {"name": "hmc", "settings": {"x": 1}}}},
     "a field too many": {"code": "print()"},
+    "settings of no engine": {"parameters": {"engine": {"name": "hmc"}}},
+    "a number that is none": {"parameters": {"draws": {"__number__": "__import__"}}},
+    "pairs that are none": {"parameters": {"columns": {"__pairs__": [[1]]}}},
+    "an unhashable key": {"parameters": {"columns": {"__pairs__": [[[1], 2]]}}},
 }
+WIDE = ("<U500000000", "<U4294967296", "U9999999999999", "(1000000000,)f8", "V8", "M8[s]", "O" * 100)
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+def test_a_type_of_labels_that_would_fill_the_memory_is_refused(classifier, tmp_path, dtype):
+    classifier.save(tmp_path / "model")
+    with_estimator(tmp_path / "model", {"label_dtype": dtype})
+    with pytest.raises(FileError):
+        ocbnn.load(tmp_path / "model")
 
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_hostile_estimator_is_refused(regressor, tmp_path, case):
     regressor.save(tmp_path / "model")
-    file = tmp_path / "model" / "model.json"
-    content = json.loads(file.read_text())["content"]
-    content["estimator"].update(HOSTILE[case])
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-    file.write_text(json.dumps({"checksum": checksum(canonical), "content": content}))
+    with_estimator(tmp_path / "model", HOSTILE[case])
     with pytest.raises(FileError):
         ocbnn.load(tmp_path / "model")

@@ -13,8 +13,9 @@ import pytest
 
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.result import Result, RuleOutcome
+from ocbnn.inference.warmstart import WarmStart, with_found
 from ocbnn.model import Data, Model
-from ocbnn.posterior.draws import Posterior, data_hash
+from ocbnn.posterior.draws import Posterior, data_hash, rule_provenance
 from ocbnn.posterior.functions import function_draws
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
@@ -70,8 +71,6 @@ def test_draws_or_masks_of_a_wrong_shape_are_refused(model):
         Posterior(np.zeros((2, 3, model.size)), model, kept=np.ones((3, 2), bool))
     with pytest.raises(OCBNNError, match="at least one draw"):
         Posterior(np.zeros((2, 3, model.size)), model, kept=np.zeros((2, 3), bool))
-    with pytest.raises(OCBNNError, match="prior_correction"):
-        Posterior(np.zeros((2, 3, model.size)), model, prior_correction=np.zeros(2))
 
 
 def test_provenance_is_plain_json_and_says_what_rules_and_data_were_used(result, model):
@@ -91,6 +90,18 @@ def test_provenance_is_plain_json_and_says_what_rules_and_data_were_used(result,
     assert provenance["unmet"][0]["reason"] == "too far"
     assert "empirical" in provenance["empirical_prior"]
     assert provenance["chains"] is True
+
+
+def test_found_points_are_counted_without_corners_and_without_places_still_free(frame):
+    model = Model.build(frame=frame, target="y", rules=[RULE], hidden=(), points=10, corners=True)
+    (rule,) = WarmStart(searches=2, found=4).reserved(model).prior.rules
+    corners = len(rule.rule.region.vertices(rule.schema))
+    assert corners > 0
+    assert len(rule.points.coded) == 10 + corners + 8
+    told = rule_provenance(rule)
+    assert (told["points"], told["points_found"]) == (10 + corners, 0)
+    told = rule_provenance(with_found(rule, rule.points.coded[:3]))
+    assert (told["points"], told["points_found"]) == (10 + corners + 3, 3)
 
 
 def test_the_hash_of_the_data_is_that_of_their_bytes_and_changes_with_them(model):

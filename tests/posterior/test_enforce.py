@@ -6,15 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import norm, truncnorm
+from scipy.stats import entropy, norm, truncnorm
 
 from ocbnn import violation
+from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
 from ocbnn.posterior.allowed import EnforcementError, allowed_intervals, broken, obeying_probabilities
+from ocbnn.posterior.calibration import calibration
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.enforce import reject, truncate
 from ocbnn.posterior.functions import function_draws
-from ocbnn.posterior.predict import predict
+from ocbnn.posterior.predict import predict, sample_observation
+from ocbnn.posterior.satisfaction import satisfaction
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
 from posterior_cases import (
@@ -295,8 +298,79 @@ def test_what_all_rules_allow_is_the_intersection_on_a_fine_grid():
     np.testing.assert_array_equal(inside, expected)
 
 
-def test_truncation_corrects_for_class_weights_first():
-    posterior = class_constants(np.array([[[0.2, 0.3, 0.5]]]), ["always not label = red"])
-    corrected = replace(posterior, prior_correction=np.log([1.0, 3.0, 1.0]))
-    prediction = truncate(corrected).predict(np.zeros((1, 2)))
-    np.testing.assert_allclose(prediction.probabilities[0], [2 / 3, 1 / 3, 0.0], rtol=1e-9)
+# What a truncated posterior says of itself ----------------------------------------------------------------
+
+
+def weighted_split(drawn: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Entropy of the weighted mean, and the weighted mean of entropies, by SciPy."""
+    weights = weights / weights.sum()
+    return entropy(weights @ drawn), weights @ np.array([entropy(each) for each in drawn])
+
+
+def test_uncertainty_of_truncated_classes_is_that_of_the_restricted_draws_weighted_by_their_mass():
+    drawn = np.array([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3], [0.05, 0.9, 0.05]])
+    prediction = truncate(class_constants(drawn[None], ["always not label = red"])).predict(np.zeros((1, 2)))
+    mass = drawn[:, :2].sum(axis=1)
+    total, expected = weighted_split(drawn[:, :2] / mass[:, None], mass)
+    np.testing.assert_allclose(prediction.total, entropy(prediction.probabilities[0]), rtol=1e-9)
+    np.testing.assert_allclose([prediction.total[0], prediction.aleatoric[0]], [total, expected], rtol=1e-9)
+
+
+def test_uncertainty_of_clipped_probabilities_adds_up_to_their_entropy():
+    posterior = class_constants(
+        np.array([[[0.4, 0.6], [0.5, 0.5]]]), ["always P(label = green) >= 0.95"], CLASSES[:2]
+    )
+    prediction = truncate(posterior).predict(np.zeros((1, 2)))
+    np.testing.assert_allclose(prediction.total, entropy([0.05, 0.95]), rtol=1e-6)
+    assert (prediction.epistemic >= 0).all()
+
+
+def test_uncertainty_after_rejection_is_that_of_the_draws_that_obey_at_the_row():
+    """The second draw is rejected nowhere that was tried, and disobeys at the row asked for."""
+    drawn = np.array([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7], [0.2, 0.6, 0.2]])
+    posterior = class_constants(drawn[None], ["always label in {blue, green}"])
+    prediction = predict(replace(posterior, enforced=posterior.rules), np.zeros((1, 2)))
+    obeying = drawn[[0, 2]]
+    total, expected = weighted_split(obeying, np.ones(2))
+    np.testing.assert_allclose(prediction.probabilities[0], obeying.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(prediction.total, total, rtol=1e-9)
+    np.testing.assert_allclose(prediction.aleatoric, expected, rtol=1e-9)
+
+
+def test_a_truncated_posterior_predicts_samples_and_is_judged_as_its_truncation():
+    posterior = constants(np.linspace(0.0, 2.0, 40).reshape(2, 20), ["always y >= 1"])
+    restricted = truncate(posterior)
+    truncated = replace(posterior, truncated=restricted.rules)
+    np.testing.assert_array_equal(predict(truncated, ROWS).point, restricted.predict(ROWS).point)
+    assert (sample_observation(truncated, ROWS, 50) >= 1).all()
+    before, after = (satisfaction(each, points=20)[0] for each in (posterior, truncated))
+    assert before.points_violating.value == 0.0
+    assert after.epsilon_mean.value == before.epsilon_mean.value == pytest.approx(0.5, abs=0.03)
+    low = replace(posterior, draws=constants(np.linspace(0.0, 1.5, 40).reshape(2, 20)).draws)
+    assert satisfaction(low, points=20)[0].points_violating.value == 1.0
+    forced = satisfaction(replace(low, truncated=restricted.rules), points=20)[0].points_violating
+    assert forced.value == 0.0
+    assert forced.high == pytest.approx(1 - 0.025 ** (1 / 20))  # of points alone
+
+
+def test_what_was_enforced_before_stays_enforced_under_a_further_truncation():
+    posterior = constants(np.array([[0.0, 2.0, 4.0]]), ["always y <= 3"])
+    again = truncate(reject(posterior, points=20).posterior, ["always y >= 1"])
+    assert [rule.text(posterior.schema) for rule in again.rules] == ["always y >= 1", "always y <= 3"]
+    assert (again.sample_observation(ROWS, 100) <= 3).all()
+
+
+def test_calibration_of_truncated_predictions_is_that_of_truncated_normals():
+    posterior = constants(np.array([[1.0]]), ["always y >= 1.2"])
+    y = truncnorm.ppf((np.arange(200) + 0.5) / 200, 0.2 / NOISE, np.inf, 1.0, NOISE)
+    coded = np.zeros((200, 1))
+    found = calibration(replace(posterior, truncated=truncate(posterior).rules), coded, y)
+    for each in found.bins:
+        assert each.observed == pytest.approx(each.predicted, abs=1 / 200)
+    assert calibration(posterior, coded, y).error > 0.1
+
+
+@pytest.mark.parametrize("ask", [satisfaction, reject])
+def test_a_confidence_in_percent_is_refused(ask):
+    with pytest.raises(OCBNNError, match=r"confidence lies between 0 and 1, such as 0.95; got 95"):
+        ask(constants(np.zeros((1, 5)), ["always y <= 3"]), confidence=95)

@@ -9,7 +9,7 @@ import pytest
 from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
 from ocbnn.posterior.functions import LARGE, ROWS, function_draws, working_precision
-from posterior_cases import CENTER, CLASSES, SCALE, class_constants, number_schema, random_posterior
+from posterior_cases import CENTER, SCALE, number_schema, random_posterior
 
 
 @pytest.fixture(scope="module")
@@ -84,19 +84,3 @@ def test_a_frame_and_its_coded_rows_are_the_same_and_other_shapes_are_refused(sm
     assert function_draws(small, np.zeros((0, 2))).shape == (70, 0)
     with pytest.raises(OCBNNError, match="coded rows of the shape"):
         function_draws(small, np.zeros((3, 5)))
-
-
-@pytest.mark.parametrize("classes", [CLASSES, CLASSES[:2]])
-def test_probabilities_are_corrected_for_class_weights_as_bayes_says(classes):
-    from dataclasses import replace
-
-    generator = np.random.default_rng(0)
-    weighted = generator.dirichlet(np.ones(len(classes)), size=(1, 4))
-    weights = generator.uniform(0.2, 5.0, size=len(classes))
-    posterior = class_constants(weighted, classes=classes)
-    corrected = replace(posterior, prior_correction=np.log(weights))
-    expected = weighted[0] / weights
-    expected /= expected.sum(axis=1, keepdims=True)
-    rows = np.zeros((3, 2))
-    np.testing.assert_allclose(function_draws(posterior, rows)[:, 0], weighted[0], rtol=1e-10)
-    np.testing.assert_allclose(function_draws(corrected, rows)[:, 2], expected, rtol=1e-10)

@@ -90,15 +90,11 @@ def predictions(estimator: Any, rows: pd.DataFrame, interval: float) -> pd.DataF
     """What the model says of complete rows, a column for each figure."""
     import pandas as pd
 
-    from ocbnn.posterior.enforce import truncate
     from ocbnn.posterior.predict import predict
 
     levels = (0.5 - interval / 2, 0.5 + interval / 2)
     inputs = rows[list(estimator.schema_.names)]
-    if estimator.enforcement_ == "truncate":
-        found = truncate(estimator.posterior_).predict(inputs, levels=levels, coverage=None)
-    else:
-        found = predict(estimator.posterior_, inputs, levels=levels, coverage=None)
+    found = predict(estimator.posterior_, inputs, levels=levels, coverage=None)
     classes = estimator.posterior_.classes
     # Class weights say what a mistake costs, which the estimator minds and the posterior does not.
     point = estimator.predict(inputs) if classes else found.point

@@ -18,18 +18,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ocbnn.amortize.prior import AmortizedPrior
-from ocbnn.errors import OCBNNError, OCBNNWarning, RuleError, UnmetRuleError
+from ocbnn.errors import InconclusiveWarning, OCBNNError, OCBNNWarning, RuleError, UnmetRuleError
 from ocbnn.estimators import defaults
 from ocbnn.estimators.adopting import adopted_network, adopted_schema
 from ocbnn.estimators.showing import Showing
 from ocbnn.estimators.tables import Rows, array_kinds, distinct_rows, read_table
-from ocbnn.inference.feed import rule_terms
+from ocbnn.inference.engines import choose
+from ocbnn.inference.feed import rule_terms, with_rules
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.run import infer
 from ocbnn.model import Model
 from ocbnn.networks import MLP
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.enforce import Truncated, reject, truncate
+from ocbnn.posterior.enforce import Rejection, reject, truncate
 from ocbnn.posterior.predict import Prediction, function_draws, predict, sample_observation
 from ocbnn.priors.base import LearntPrior, Prior
 from ocbnn.priors.conditional import ConditionalPrior, RuleTerm
@@ -72,6 +73,7 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
     posterior_: Posterior
     outcomes_: tuple[RuleOutcome, ...]
     enforcement_: Enforcement | None
+    rejection_: Rejection | None
     n_features_in_: int
 
     # The fit ------------------------------------------------------------------------------------------------
@@ -90,8 +92,9 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         self.posterior_ = Posterior.from_result(result)
         self.rules_ = tuple(term.rule for term in self.posterior_.rules)
         self.outcomes_ = result.rules
-        self.enforcement_ = None
+        self.enforcement_, self.rejection_ = None, None
         self._tell_unmet(result)
+        self._tell_doubts(result)
         return self
 
     def _schema(self, X: Any, frame: pd.DataFrame, target: pd.Series) -> Schema:
@@ -140,20 +143,29 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         )
 
     def _infer(self, model: Model, seed: int, **run: Any) -> Result:
-        """Draws of the model; `run` are options of `infer` that are about this run alone."""
-        engine = defaults.suited_engine(self.engine, model)
-        rows = 0 if model.data is None else len(model.data.inputs)
-        return infer(
+        """Draws of the model; `run` are options of `infer` that are about this run alone.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C, where nobody looks on: a fit inside a cross-validation must not pass
+                for a whole one. With `folder` or `progress` what there is is kept, and labelled.
+        """
+        result = infer(
             model,
-            engine,
+            self.engine,
             members=self.members,
-            draws=defaults.draw_count(self.draws, engine),
+            draws=defaults.draw_count(self.draws, choose(self.engine, model)[0]),
             seed=seed,
-            batch=defaults.batch_rows(self.batch, engine, rows),
+            batch=None if self.batch is None else defaults.positive(self.batch, "batch"),
             cores=self.cores,
             prepare_with=self.preparation,
             **run,
         )
+        if not result.complete and not (run.get("folder") or run.get("progress")):
+            raise KeyboardInterrupt(
+                f"The fit was {result.status.split(';')[0]}, and is not kept: fit(…, progress=True) or "
+                "fit(…, folder=…) keeps what there is."
+            )
+        return result
 
     def _read_rules(self, schema: Schema, *, named: bool) -> tuple[Constraint, ...]:
         """The rules as constraints; where names were lost on the way, the error says how to keep them."""
@@ -182,6 +194,13 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             raise UnmetRuleError(text)
         warnings.warn(text, OCBNNWarning, stacklevel=4)
 
+    def _tell_doubts(self, result: Result) -> None:
+        """Say, once a fit, that the draws do not show what they should."""
+        doubts = [] if result.converged else [f"{result.status}"]
+        doubts += [f"{outcome.name}: {outcome.reason}" for outcome in result.not_shown]
+        if doubts:
+            warnings.warn(f"Not shown: {'; '.join(doubts)}.", InconclusiveWarning, stacklevel=4)
+
     # What can be asked --------------------------------------------------------------------------------------
 
     def _rows(self, X: Any) -> Float[np.ndarray, "n Q"]:
@@ -193,32 +212,33 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         return self._predicted(self._rows(X), levels=levels)
 
     def _predicted(self, coded: Float[np.ndarray, "n Q"], *, levels: Sequence[float]) -> Prediction:
-        truncated = self._truncated()
-        if truncated is not None:
-            return truncated.predict(coded, levels=levels, coverage=None)
         return predict(self.posterior_, coded, levels=levels, coverage=None)
 
-    def _truncated(self) -> Truncated | None:
-        return truncate(self.posterior_) if self.enforcement_ == "truncate" else None
-
     def sample_function(self, X: Any) -> np.ndarray:
-        """What every draw's network says: (draws, rows) in raw units, × classes for a classifier."""
-        return function_draws(self.posterior_, self._rows(X))
+        """What every draw's network says: (draws, rows) in raw units, × classes for a classifier.
+
+        Truncation is of predictions: the functions are what they are. Rejection leaves those that obey.
+        """
+        coded = self._rows(X)
+        return function_draws(self.posterior_, coded)
 
     def sample_predictive(self, X: Any, samples: int | None = None, random_state: Any = 0) -> np.ndarray:
         """New observations, noise included: (samples, rows) of y or labels; one per draw unless said."""
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        coded, truncated = self._rows(X), self._truncated()
-        if truncated is not None:
-            return truncated.sample_observation(coded, samples or len(self.posterior_.flat), key=seed)
+        coded = self._rows(X)
         return sample_observation(self.posterior_, coded, samples, key=seed)
 
-    def check_rules(self, **options: Any) -> SatisfactionReport:
-        """How far the posterior obeys each rule, on fresh points; options as in `posterior.satisfaction`."""
+    def check_rules(self, *, prior: bool = False, **options: Any) -> SatisfactionReport:
+        """How far the posterior obeys each rule, on fresh points.
+
+        Args:
+            prior: check the prior with its rules instead, before it has seen any row: draws it anew.
+            options: of `posterior.satisfaction.satisfaction`.
+        """
         from ocbnn.posterior.satisfaction import satisfaction
 
         check_is_fitted(self)
-        return satisfaction(self.posterior_, **options)
+        return satisfaction(self.without_data() if prior else self.posterior_, **options)
 
     def enforce(self, method: Enforcement = "truncate", **options: Any) -> Self:
         """A fitted copy whose predictions cannot break the deterministic rules.
@@ -227,7 +247,8 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             method: "truncate" restricts the predictive at every asked row to what is allowed there; "draws"
                 keeps only draws that obey at every one of many points, which says something about the
                 function everywhere, and needs draws that do.
-            options: of `posterior.enforce.reject`, for "draws".
+            options: `rules=[…]`, the fit's own unless given; for "draws" also the other options of
+                `posterior.enforce.reject`, whose account (how many draws were kept) is `rejection_`.
 
         Raises:
             EnforcementError: no draw survives, or there is no rule to enforce.
@@ -235,9 +256,12 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         check_is_fitted(self)
         enforced = copy(self)
         if method == "draws":
-            enforced.posterior_ = reject(self.posterior_, **options).posterior
+            enforced.rejection_ = reject(self.posterior_, **options)
+            enforced.posterior_ = enforced.rejection_.posterior
         elif method == "truncate":
-            truncate(self.posterior_, **options)
+            enforced.posterior_ = replace(
+                self.posterior_, truncated=truncate(self.posterior_, **options).rules
+            )
         else:
             raise OCBNNError(f'Rules are enforced by "truncate" or by "draws", not by {method!r}.')
         enforced.enforcement_ = method
@@ -257,6 +281,7 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """
         from ocbnn.posterior.conflict import conflict
 
+        check_is_fitted(self)
         coded = None if X is None else self._rows(X)
         if not self.rules_:
             raise OCBNNError("The estimator has no rules, so nothing can conflict with the data.")
@@ -277,6 +302,16 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         check_is_fitted(self)
         return self._twin((), **run)
 
+    def without_data(self, **run: Any) -> Posterior:
+        """Draws of the prior with its rules, as strong as they are in the fit, before any row was seen.
+
+        Args:
+            run: `progress`, `folder` and `resume` of `ocbnn.infer`.
+        """
+        check_is_fitted(self)
+        model = replace(with_given_strengths(self.posterior_.model), data=None)
+        return Posterior.from_result(self._infer(model, int(self.posterior_.provenance["seed"]), **run))
+
     def _twin(self, rules: tuple[RuleTerm, ...], **run: Any) -> Posterior:
         """The posterior of the same rows under some of the rules, as strong as they are in the fit.
 
@@ -288,12 +323,10 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 "The rows of the fit are not here: a saved model does not hold them. Fit again for this."
             )
         assert isinstance(model.prior, ConditionalPrior)
-        # Strengths were found with all rules together, and a twin differs in its rules alone.
-        given = tuple(replace(rule, strength_is_free=False) for rule in rules)
         base = model.prior.base
-        if not given and isinstance(base, AmortizedPrior):
+        if not rules and isinstance(base, AmortizedPrior):
             base = base.base
-        twin = replace(model, prior=replace(model.prior, base=base, rules=given))
+        twin = with_given_strengths(replace(model, prior=replace(model.prior, base=base, rules=rules)))
         return Posterior.from_result(self._infer(twin, int(self.posterior_.provenance["seed"]), **run))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -333,6 +366,11 @@ def _constraints(given: Any, schema: Schema) -> tuple[Constraint, ...]:
     raise RuleError(
         f"A rule is words, a constraint, or the path of a rules.yaml, not a {type(given).__name__}."
     )
+
+
+def with_given_strengths(model: Model) -> Model:
+    """The model whose rules keep their strengths: found with all rules and rows, they are no longer free."""
+    return with_rules(model, [replace(rule, strength_is_free=False) for rule in rule_terms(model)])
 
 
 def warn_of_scaled_inputs(rules: Sequence[Constraint], rows: Rows) -> None:

@@ -53,6 +53,8 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
         rules_: the rules as constraints.
         posterior_: draws with their model and provenance.
         outcomes_: how each rule fared.
+        enforcement_: "truncate" or "draws" on what `enforce` gives back, else None.
+        rejection_: after `enforce("draws")`: how many draws were kept, by chain and by rule.
 
     >>> model = OCBNNClassifier(rules=["if x0 > 2 then y = 1"])
     """
@@ -161,7 +163,9 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
     def _allowed_weights(
         self, weighted: Float[np.ndarray, "n C"], coded: Float[np.ndarray, "n Q"], choice: np.ndarray
     ) -> Float[np.ndarray, "n C"]:
-        for rule in self.rules_:
+        posterior = self.posterior_
+        enforced = (*posterior.truncated, *(term.rule for term in posterior.enforced))
+        for rule in dict.fromkeys((*self.rules_, *enforced)):
             if not isinstance(rule.output, Classes):
                 continue
             inside = np.flatnonzero(rule.region.contains(coded, self.schema_))

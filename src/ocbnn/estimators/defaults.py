@@ -1,4 +1,6 @@
-"""Choices that a user need not make: size, prior, engine and budget, by the size of the table.
+"""Choices that a user need not make: size, prior and budget, by the size of the table.
+
+The engine is chosen by `inference.engines.choose`, the minibatch by `inference.feed.default_batch`.
 
 Measured with `benchmarks/estimators.py`; docs/estimators.md has the figures.
 """
@@ -13,18 +15,11 @@ from jaxtyping import Float
 
 from ocbnn.errors import ModelError
 from ocbnn.inference.base import Engine
-from ocbnn.inference.bbb import Bbb
-from ocbnn.inference.engines import choose
-from ocbnn.inference.hmc import Hmc
-from ocbnn.model import Model
 from ocbnn.networks import MLP
 from ocbnn.priors.base import Prior
 from ocbnn.priors.isotropic import IsotropicGaussian
 
 SMALL_TABLE = 5_000
-MOST_CHAIN_WORK = 1e6
-"""Rows × weights up to which chains take minutes at the most."""
-BATCH = 1024
 MOST_MIXED = 200
 """Model inputs up to which their correlations are looked at: the matrix is part of the model."""
 HIDDEN_SCALE = 0.5
@@ -84,21 +79,6 @@ def base_prior(prior: Any, network: MLP, *, classification: bool) -> Prior:
     scale[network.size - network.outputs - weights :] *= float(prior) / HIDDEN_SCALE
     scale[network.size - network.outputs :] = 1.0
     return IsotropicGaussian(network.size, scale)
-
-
-def suited_engine(engine: Any, model: Model) -> Engine:
-    """The engine asked for; on "auto" chains where they take minutes at the most, else a variational one."""
-    if engine != "auto":
-        return choose(engine, model)[0]
-    rows = 0 if model.data is None else len(model.data.inputs)
-    return Hmc() if rows * model.size <= MOST_CHAIN_WORK else Bbb()
-
-
-def batch_rows(batch: Any, engine: Engine, rows: int) -> int | None:
-    """Rows of a minibatch for engines that take them; all of them where they are few."""
-    if batch is not None:
-        return positive(batch, "batch")
-    return BATCH if engine.stochastic and rows > 2 * BATCH else None
 
 
 def draw_count(draws: Any, engine: Engine) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,15 +16,21 @@ from ocbnn.errors import FileError
 from ocbnn.estimators.base import OCBNNEstimator
 from ocbnn.estimators.classifier import OCBNNClassifier, _labels
 from ocbnn.estimators.regressor import OCBNNRegressor
-from ocbnn.inference.engines import ENGINES
+from ocbnn.inference.engines import ENGINES, UnknownEngine
 from ocbnn.inference.feed import rule_terms
 from ocbnn.posterior import files
 from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.enforce import truncate
 from ocbnn.priors.base import base_of, learnt_rules
 from ocbnn.rules.constraint import Constraint
 
 ESTIMATORS: dict[str, type[OCBNNEstimator]] = {cls.__name__: cls for cls in (OCBNNRegressor, OCBNNClassifier)}
 LABEL_KINDS = "biufUO"
+LONGEST_LABEL = 4096
+"""Characters of a label's type: an array of labels takes them all for each one."""
+PAIRS, NUMBER = "__pairs__", "__number__"
+NUMBERS = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
+"""What JSON has no number for."""
 
 
 class StoredEstimator(BaseModel):
@@ -69,7 +75,7 @@ def save_posterior(path: str | os.PathLike[str], posterior: Posterior) -> None:
         features=len(posterior.schema.columns),
         feature_names=list(posterior.schema.names),
         label_dtype=np.array(posterior.classes).dtype.str if posterior.classes else None,
-        enforcement="draws" if posterior.enforced else None,
+        enforcement="truncate" if posterior.truncated else "draws" if posterior.enforced else None,
     )
     files.save(path, posterior, estimator=stored.model_dump(mode="json"))
 
@@ -90,7 +96,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         estimator = _restored(stored, loaded)
     except ValidationError as error:
         raise FileError(f"{path} is damaged: {error.errors()[0]['msg']}.") from None
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, KeyError) as error:
         raise FileError(f"{path} is damaged: {error}") from None
     return estimator
 
@@ -112,18 +118,28 @@ def _restored(stored: StoredEstimator, loaded: files.Loaded) -> OCBNNEstimator:
         if tuple(stored.feature_names) != posterior.schema.names:
             raise FileError("The names of the columns are not those of the schema.")
         estimator.feature_names_in_ = np.array(stored.feature_names, dtype=object)
+    if stored.enforcement == "truncate" and not posterior.truncated:
+        posterior = replace(posterior, truncated=truncate(posterior).rules)
     estimator.schema_ = posterior.schema
     estimator.rules_ = tuple(rule.rule for rule in posterior.rules)
     estimator.posterior_ = posterior
     estimator.outcomes_ = ()
-    estimator.enforcement_ = stored.enforcement
+    estimator.enforcement_, estimator.rejection_ = stored.enforcement, None
     if isinstance(estimator, OCBNNClassifier):
-        dtype = np.dtype(stored.label_dtype or "O")
-        if dtype.kind not in LABEL_KINDS:
-            raise FileError(f"Labels of the type {dtype} are none that a target has.")
+        dtype = _label_dtype(stored.label_dtype or "O")
         estimator._label_dtype = dtype
         estimator.classes_ = _labels(posterior.classes, dtype)
     return estimator
+
+
+def _label_dtype(text: str) -> np.dtype[Any]:
+    """The type of labels; refused where it is none, or so wide that an array of it would fill the memory."""
+    if len(text) > 20:
+        raise FileError("The type of the labels is none that a target has.")
+    dtype = np.dtype(text)
+    if dtype.kind not in LABEL_KINDS or dtype.shape or dtype.itemsize > 4 * LONGEST_LABEL:
+        raise FileError(f"Labels of the type {text!r} are none that a target has.")
+    return dtype
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -131,13 +147,18 @@ def _plain(name: str, value: Any) -> Any:
     if name == "rules":
         return None
     if name == "engine" and is_dataclass(value) and not isinstance(value, type):
-        return {"name": getattr(value, "name", ""), "settings": asdict(value)}
+        return {"name": str(getattr(value, "name", "")), "settings": _plain("", asdict(value))}
     if isinstance(value, np.generic):
-        return value.item()
+        return _plain("", value.item())
     if isinstance(value, np.ndarray | tuple | list):
         return [_plain("", each) for each in value]
     if isinstance(value, dict):
-        return {str(key): _plain("", each) for key, each in value.items()}
+        if all(isinstance(key, str) for key in value) and not set(value) & {PAIRS, NUMBER}:
+            return {key: _plain("", each) for key, each in value.items()}
+        # JSON's keys are text, and a label may be anything.
+        return {PAIRS: [[_plain("", key), _plain("", each)] for key, each in value.items()]}
+    if isinstance(value, float) and not np.isfinite(value):
+        return {NUMBER: str(value)}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Path | Constraint):
@@ -147,9 +168,27 @@ def _plain(name: str, value: Any) -> Any:
 
 def _revived(name: str, value: Any) -> Any:
     if name == "engine" and isinstance(value, dict):
+        settings = {key: _value(each) for key, each in _mapping(value.get("settings")).items()}
         kind = ENGINES.get(str(value.get("name")))
-        settings = value.get("settings")
-        if kind is None or not isinstance(settings, dict):
-            raise FileError(f"The engine {value.get('name')!r} is not known.")
-        return kind(**settings)
+        # An engine of the author's own is code, and not in the file; a fit needs it, a prediction does not.
+        return UnknownEngine(str(value.get("name"))) if kind is None else kind(**settings)
+    return _value(value)
+
+
+def _value(value: Any) -> Any:
+    """What `_plain` wrote, apart from engines."""
+    if isinstance(value, list):
+        return [_value(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {NUMBER}:
+        return NUMBERS[value[NUMBER]]
+    if set(value) == {PAIRS}:
+        return {key: _value(each) for key, each in ((_value(k), v) for k, v in value[PAIRS])}
+    return {key: _value(each) for key, each in value.items()}
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise FileError("The settings of the engine are missing.")
     return value

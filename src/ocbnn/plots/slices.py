@@ -16,7 +16,7 @@ from jaxtyping import Float
 from ocbnn.errors import OCBNNError
 from ocbnn.posterior.allowed import EnforcementError, allowed_intervals
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.predict import predict
+from ocbnn.posterior.predict import Summary, predict
 from ocbnn.posterior.search import Rule, as_rule_terms, rule_name
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.located import AllowedClasses, ProbabilityIntervals
@@ -224,6 +224,10 @@ def _curves(
     prediction = predict(posterior, coded, levels=levels, coverage=None)
     target = posterior.target
     summary = prediction.observation if kind == "observation" and not target.classes else prediction.function
+    if summary is None and target.classes:  # truncated: what is predicted has no band of functions
+        assert prediction.probabilities is not None
+        summary = Summary(prediction.probabilities, np.zeros_like(prediction.probabilities))
+    summary = prediction.observation if summary is None else summary
     assert summary is not None
     if not target.classes:
         return (_curve(target.name, summary.mean, summary.quantiles),), target.name

@@ -20,9 +20,10 @@ from scipy.special import ndtr
 
 from ocbnn.errors import OCBNNError
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.figures import CONFIDENCE, clopper_pearson
+from ocbnn.posterior.figures import CONFIDENCE, clopper_pearson, require_confidence
 from ocbnn.posterior.functions import Table, as_coded, function_blocks
 from ocbnn.posterior.predict import predict
+from ocbnn.posterior.truncate import truncate
 
 BINS = 10
 LEAST_ROWS = 10
@@ -95,6 +96,7 @@ def calibration(
         coverage: nominal coverage of the intervals or sets that `coverage` speaks of.
         confidence: of the intervals around observed shares.
     """
+    require_confidence(confidence)
     return summarised(posterior, judged(posterior, table, y), bins, coverage, confidence)
 
 
@@ -112,8 +114,11 @@ def judged(posterior: Posterior, table: Table, y: Any) -> Judged:
         assert probabilities is not None
         return _judged_classes(probabilities, truth)
     raw, below = target.to_raw(truth), np.empty(len(coded))
-    for block, values in function_blocks(posterior, coded):
-        below[block] = ndtr((raw[block] - values) / posterior.noise[:, None]).mean(axis=0)
+    if posterior.truncated:
+        below = truncate(posterior, posterior.truncated).probability_below(coded, raw)
+    else:
+        for block, values in function_blocks(posterior, coded):
+            below[block] = ndtr((raw[block] - values) / posterior.noise[:, None]).mean(axis=0)
     needed = np.abs(2.0 * below - 1.0)
     return Judged(needed, np.ones(len(coded), dtype=bool), needed)
 

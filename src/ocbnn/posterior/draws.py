@@ -23,11 +23,12 @@ from ocbnn._version import __version__
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.engines import ENGINES
 from ocbnn.inference.feed import all_rules, rule_terms
-from ocbnn.inference.result import Result
+from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.likelihoods import Gaussian
 from ocbnn.model import Data, Model
 from ocbnn.priors.base import learnt_rules
 from ocbnn.priors.conditional import RuleTerm
+from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Schema, Target
 
 if TYPE_CHECKING:
@@ -35,6 +36,16 @@ if TYPE_CHECKING:
 
 LIBRARIES = ("jax", "numpy", "blackjax")
 """Whose versions a posterior remembers."""
+DIAGNOSTICS = (
+    "checked",
+    "where",
+    "worst_rhat",
+    "worst_bulk_ess",
+    "worst_tail_ess",
+    "stuck",
+    "discrepancy",
+)
+"""What of a run's diagnostics it remembers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +58,8 @@ class Posterior:
         provenance: plain JSON values: rules in words, schema, settings, seed, versions, hash of the data,
             diagnostics.
         kept: which draws remain after rejection; None for all of them.
-        prior_correction: log of the classes' weights in the likelihood, in the order of classes. It is
-            subtracted from the logits, so that predicted probabilities are those of the data as they are.
         enforced: the rules that rejection has been applied for; point predictions obey them.
+        truncated: the rules that every prediction is restricted to (`enforce.truncate`).
         log_density: of every draw, where the engine knows it.
     """
 
@@ -57,8 +67,8 @@ class Posterior:
     model: Model
     provenance: Mapping[str, Any] = field(default_factory=dict)
     kept: Bool[np.ndarray, "chains draws"] | None = None
-    prior_correction: Float[np.ndarray, " classes"] | None = None
     enforced: tuple[RuleTerm, ...] = ()
+    truncated: tuple[Constraint, ...] = ()
     log_density: Float[np.ndarray, "chains draws"] | None = None
 
     def __post_init__(self) -> None:
@@ -76,25 +86,14 @@ class Posterior:
             if not kept.any():
                 raise OCBNNError("A posterior needs at least one draw, but kept is False for all of them.")
             object.__setattr__(self, "kept", kept)
-        if self.prior_correction is not None:
-            correction = np.asarray(self.prior_correction, dtype=float)
-            if correction.shape != (len(self.classes),) or not self.classes:
-                raise OCBNNError(
-                    f"prior_correction has one number for each of the {len(self.classes)} classes, "
-                    f"not the shape {correction.shape}."
-                )
-            object.__setattr__(self, "prior_correction", correction)
 
     @classmethod
-    def from_result(
-        cls, result: Result, *, prior_correction: Float[np.ndarray, " classes"] | None = None
-    ) -> Posterior:
+    def from_result(cls, result: Result) -> Posterior:
         """The posterior of a run, with its provenance."""
         return cls(
             np.asarray(result.draws),
             result.model,
             _provenance(result),
-            prior_correction=prior_correction,
             log_density=None if result.log_density is None else np.asarray(result.log_density),
         )
 
@@ -196,8 +195,8 @@ def rule_provenance(rule: RuleTerm) -> dict[str, Any]:
         "tolerance": rule.tolerance,
         "strength": float(np.asarray(rule.points.strength)),
         "term": rule.term.name,
-        "points": len(rule.points.coded),
-        "points_found": max(len(rule.points.coded) - rule.drawn, 0),
+        "points": int(np.count_nonzero(rule.points.weights)),  # places kept for points to find weigh nothing
+        "points_found": int(np.count_nonzero(np.asarray(rule.points.weights)[rule.drawn + rule.corners :])),
         "learnt": False,
     }
 
@@ -227,24 +226,25 @@ def _provenance(result: Result) -> dict[str, Any]:
             "chains": engine is None or engine.collects == "along",
             "settings": result.settings,
             "seed": result.seed,
-            "versions": {"ocbnn": __version__}
-            | {name: version(name) for name in ("jax", "numpy", "blackjax")},
+            "versions": {"ocbnn": __version__} | {name: version(name) for name in LIBRARIES},
             "data_sha256": data_hash(model.data),
             "data_rows": 0 if model.data is None else len(model.data.inputs),
             "status": result.status,
             "converged": result.converged,
             "complete": result.complete,
-            "diagnostics": {
-                name: getattr(diagnostics, name, None)
-                for name in ("checked", "where", "worst_rhat", "worst_bulk_ess", "worst_tail_ess", "stuck")
-            },
+            "diagnostics": {name: getattr(diagnostics, name, None) for name in DIAGNOSTICS},
             "acceptance": result.acceptance,
             "divergences": result.divergences,
             "seconds": result.seconds,
-            "unmet": [{"name": o.name, "violation": o.violation, "reason": o.reason} for o in result.unmet],
+            "unmet": [_told(outcome) for outcome in result.unmet],
+            "not_shown": [_told(outcome) for outcome in result.not_shown],
             "empirical_prior": EMPIRICAL if found and model.data is not None else None,
         }
     )
+
+
+def _told(outcome: RuleOutcome) -> dict[str, Any]:
+    return {"name": outcome.name, "violation": outcome.violation, "reason": outcome.reason}
 
 
 def _plain(value: Any) -> Any:

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float
 from ocbnn.errors import OCBNNError
 from ocbnn.posterior.allowed import EnforcementError, broken
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.figures import CONFIDENCE, Figure, share_figure
+from ocbnn.posterior.figures import CONFIDENCE, Figure, require_confidence, share_figure
 from ocbnn.posterior.functions import model_function_blocks
 from ocbnn.posterior.search import Rule, climb, deterministic, fresh_points, rule_name
 from ocbnn.posterior.truncate import Truncated, truncate
@@ -91,6 +91,7 @@ def reject(
     Raises:
         EnforcementError: nothing survives.
     """
+    require_confidence(confidence)
     terms = deterministic(posterior, rules)
     flat = posterior.flat
     kept = np.ones(len(flat), dtype=bool)

@@ -34,7 +34,7 @@ def datatree(posterior: Posterior, rows: int = 200, seed: int = 0) -> xarray.Dat
         total = len(data.inputs)
         chosen = np.unique(np.linspace(0, total - 1, min(rows, total)).astype(int))
         inputs = np.asarray(data.inputs, dtype=float)[chosen]
-        every = Posterior(posterior.draws, posterior.model, prior_correction=posterior.prior_correction)
+        every = Posterior(posterior.draws, posterior.model)
         values = np.concatenate([v for _, v in model_function_blocks(every, inputs)], axis=1)
         weights["function"] = values.reshape(chains, count, *values.shape[1:])
         observed = np.asarray(data.y)[chosen]

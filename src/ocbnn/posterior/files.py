@@ -60,6 +60,17 @@ MODEL, RULES, DRAWS, DIAGNOSTICS = "model.json", "rules.yaml", "draws.safetensor
 WITHOUT_RULES, EVIDENCE = "without_rules", "evidence.json"
 NAMES = (MODEL, RULES, DRAWS, DIAGNOSTICS, WITHOUT_RULES, EVIDENCE)
 """All that the folder of a saved model may hold."""
+TOLD = (
+    "status",
+    "converged",
+    "diagnostics",
+    "acceptance",
+    "divergences",
+    "seconds",
+    "unmet",
+    "not_shown",
+)
+"""What of the provenance is in diagnostics.json too."""
 LARGEST_DRAWS = 8 * 2**30
 NO_RULES = b"[]\n"
 
@@ -100,11 +111,7 @@ def packed(posterior: Posterior, *, estimator: Mapping[str, Any] | None = None) 
         FileError: a part that cannot be written down.
     """
     arrays = arrays_of(posterior)
-    diagnostics = {
-        name: posterior.provenance[name]
-        for name in ("status", "converged", "diagnostics", "acceptance", "divergences", "seconds", "unmet")
-        if name in posterior.provenance
-    }
+    diagnostics = {name: posterior.provenance[name] for name in TOLD if name in posterior.provenance}
     files = {
         RULES: _rules_text(posterior),
         DRAWS: written_arrays(arrays),
@@ -170,6 +177,7 @@ def _stored(
             conditional=isinstance(model.prior, ConditionalPrior),
             arrays=declared_arrays(arrays),
             provenance=dict(posterior.provenance),
+            truncated=[rule.text(posterior.schema) for rule in posterior.truncated],
             estimator=None if estimator is None else dict(estimator),
             files=declared_files(files),
         )

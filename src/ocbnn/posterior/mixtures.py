@@ -233,6 +233,13 @@ def _bracket(
     return np.minimum(low, high), np.maximum(low, high)
 
 
+def mass_below(
+    mixture: Mixture, allowed: Intervals, value: Float[np.ndarray, " b"]
+) -> Float[np.ndarray, " b"]:
+    """The mass of the allowed set up to each row's value."""
+    return _below(mixture, allowed, value)[0]
+
+
 def _below(
     mixture: Mixture, allowed: Intervals | None, value: Float[np.ndarray, " b"]
 ) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"]]:

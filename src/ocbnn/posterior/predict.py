@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from arviz_stats.base import array_stats  # type: ignore[attr-defined]
@@ -26,6 +26,9 @@ from ocbnn.posterior.functions import Table, as_coded, function_blocks, function
 from ocbnn.posterior.mixtures import Intervals, Mixture, quantiles, shortest_interval
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.outputs import Functions
+
+if TYPE_CHECKING:
+    from ocbnn.posterior.truncate import Truncated
 
 __all__ = [
     "Prediction",
@@ -79,6 +82,10 @@ class Prediction:
         epistemic: what more data could remove. Regression: Var_s[Φ_s], in squared raw units. Classes: the
             mutual information between class and draw, in nats.
         aleatoric: what more data could not remove. Regression: E_s[noise_s²]. Classes: the expected entropy.
+
+    Under enforcement both are of what is predicted: of the draws that obey at the row, or of the draws
+    restricted to what is allowed there, each with its weight Z_s. Where bounds then clip the probabilities,
+    which no draw does by itself, `epistemic` is what the expected entropy leaves of theirs.
     """
 
     point: np.ndarray
@@ -105,10 +112,13 @@ def predict(
 
     Args:
         posterior: any draws, of a posterior or a prior; where rules were enforced on it, points obey them.
+            Where predictions are truncated, this is `Truncated.predict`, without the function's predictive.
         table: a DataFrame, or coded rows.
         levels: of the quantiles; `()` for none, and no median.
         coverage: of the highest-density intervals; None for none.
     """
+    if posterior.truncated:
+        return _truncated(posterior).predict(table, levels=levels, coverage=coverage)
     levels = checked_levels(levels, coverage)
     coded = as_coded(posterior, table)
     rules = tuple(rule.rule for rule in posterior.enforced)
@@ -118,6 +128,12 @@ def predict(
         with allowing.rows_from(block.start):
             blocks.append(summarise(posterior, values, coded[block], rules, levels, coverage))
     return joined(blocks, posterior, levels, coverage)
+
+
+def _truncated(posterior: Posterior) -> Truncated:
+    from ocbnn.posterior.truncate import Truncated  # which is made of what is here
+
+    return Truncated(posterior, posterior.truncated)
 
 
 def checked_levels(levels: Sequence[float], coverage: float | None) -> tuple[float, ...]:
@@ -141,7 +157,13 @@ def sample_function(
 def sample_observation(
     posterior: Posterior, table: Table, count: int | None = None, *, key: Any = 0
 ) -> np.ndarray:
-    """Samples of Y, noise included: raw y `(count, n)`, or labels `(count, n)`, one for each draw taken."""
+    """Samples of Y, noise included: raw y `(count, n)`, or labels `(count, n)`, one for each draw taken.
+
+    Where predictions are truncated, samples of the restricted predictive.
+    """
+    if posterior.truncated:
+        total = len(posterior.flat) if count is None else count
+        return _truncated(posterior).sample_observation(table, total, key=key)
     generator = np.random.default_rng(key)
     chosen = _chosen(posterior, count, generator)
     coded = as_coded(posterior, table)
@@ -303,7 +325,8 @@ def _class_block(
         best = np.argmax(np.where(allowed, probabilities, -1.0), axis=1)
     else:
         best = np.argmax(probabilities, axis=1)
-    epistemic, aleatoric = entropy_split(values)
+    weights = np.ones(values.shape[:2]) if obeying is None else obeying.astype(float)
+    epistemic, aleatoric = entropy_split(values, weights, probabilities)
     return Prediction(labels(posterior, best), function, None, probabilities, epistemic, aleatoric)
 
 
@@ -322,10 +345,18 @@ def _without_broken_functions(
     return np.where(wrong[:, None], values[nearest, np.arange(len(coded))], probabilities)
 
 
-def entropy_split(values: Float[np.ndarray, "S b C"]) -> tuple[np.ndarray, np.ndarray]:
-    """Mutual information between class and draw, and expected entropy, in nats."""
-    expected = entropy(values).mean(axis=0)
-    return np.maximum(entropy(values.mean(axis=0)) - expected, 0.0), expected
+def entropy_split(
+    values: Float[np.ndarray, "S b C"],
+    weights: Float[np.ndarray, "S b"],
+    predicted: Float[np.ndarray, "b C"],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mutual information between class and draw, and expected entropy, in nats, of draws with weights.
+
+    Their sum is the entropy of what is predicted: the draws' mean, or that clipped to bounds.
+    """
+    total = entropy(predicted)
+    expected = np.minimum((weights * entropy(values)).sum(axis=0) / weights.sum(axis=0), total)
+    return total - expected, expected
 
 
 def entropy(probabilities: np.ndarray) -> np.ndarray:

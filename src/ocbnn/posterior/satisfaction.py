@@ -32,6 +32,7 @@ from ocbnn.posterior.figures import (
     jackknife,
     leave_one_out,
     mean_figure,
+    require_confidence,
     share_figure,
 )
 from ocbnn.posterior.functions import function_blocks
@@ -76,6 +77,7 @@ def satisfaction(
         by: a column by whose values, or quarters of its range, figures are given too.
         confidence: of the intervals.
     """
+    require_confidence(confidence)
     terms = as_rule_terms(posterior, rules)
     if points < 1:
         raise OCBNNError(f"Satisfaction needs at least one point, not {points}.")
@@ -146,7 +148,7 @@ def _measured(posterior: Posterior, term: RuleTerm, points: int, key: int, ascen
 
 def _all_draws(posterior: Posterior) -> Posterior:
     """The same without rejection: errors of a ratio need the rejected draws too."""
-    return Posterior(posterior.draws, posterior.model, posterior.provenance, None, posterior.prior_correction)
+    return Posterior(posterior.draws, posterior.model, posterior.provenance)
 
 
 class _AtFresh(NamedTuple):
@@ -169,6 +171,7 @@ def _at_fresh(
 ) -> _AtFresh:
     kept = posterior.mask.ravel()
     weights = leave_one_out(draw_groups(posterior))
+    forced = term.rule in (*posterior.truncated, *(each.rule for each in posterior.enforced))
     violated = np.empty((kept.size, len(fresh)), dtype=bool)
     largest = np.full(kept.size, -np.inf)
     breaks, without, masses, badness = [], [], [], []
@@ -184,7 +187,8 @@ def _at_fresh(
         predicted = np.concatenate([_point_values(posterior, fresh[block], values[kept])[None], means])
         broken = _finite(violation.margin(term.rule.output, located, predicted)) > 0
         breaks.append(broken[0])
-        without.append(broken[1:])
+        # Predictions that are made to obey do so whichever draws are left out.
+        without.append(np.repeat(broken[:1], len(means), axis=0) if forced else broken[1:])
     return _AtFresh(
         violated,
         largest,
@@ -197,7 +201,7 @@ def _at_fresh(
 
 def _point_values(posterior: Posterior, coded: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The point prediction as rules judge it: y, or class probabilities."""
-    if not posterior.enforced:
+    if not posterior.enforced and not posterior.truncated:
         return values.mean(axis=0)
     try:
         prediction = predict(posterior, coded, levels=(), coverage=None)

@@ -24,6 +24,7 @@ from ocbnn.priors.conditional import ConditionalPrior, RuleTerm
 from ocbnn.priors.diagonal import DiagonalGaussian
 from ocbnn.priors.isotropic import IsotropicGaussian
 from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 from ocbnn.storing.parts import (
     Arrays,
@@ -48,7 +49,8 @@ class StoredModel(Strict):
     """The content of model.json, without its own checksum.
 
     The base prior is N(0, prior_scale²), one scale for "each" weight, or a "gaussian" with means; `learnt`
-    says what that has learnt. Of `rules`, those it has learnt are the last ones.
+    says what that has learnt. Of `rules`, those it has learnt are the last ones. `truncated` are the rules
+    that predictions are restricted to, in words.
     """
 
     format: Literal["ocbnn"]
@@ -63,6 +65,7 @@ class StoredModel(Strict):
     conditional: bool
     arrays: Annotated[dict[str, StoredArray], Field(max_length=30_000)]
     provenance: dict[str, JsonValue]
+    truncated: Annotated[list[str], Field(max_length=10_000, default_factory=list)]
     estimator: dict[str, JsonValue] | None
     files: dict[str, StoredFile]
 
@@ -123,8 +126,6 @@ def arrays_of(posterior: Posterior) -> Arrays:
         arrays["kept"] = posterior.kept.astype(np.uint8)
     if posterior.log_density is not None:
         arrays["log_density"] = np.asarray(posterior.log_density, dtype=np.float64)
-    if posterior.prior_correction is not None:
-        arrays["prior_correction"] = np.asarray(posterior.prior_correction, dtype=np.float64)
     for index, rule in enumerate(stored_rules(posterior.model)):
         arrays |= rule_arrays(index, rule)
     return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
@@ -142,7 +143,6 @@ def require_shapes(stored: StoredModel, schema: Schema) -> MLP:
         raise FileError(f"The draws are missing, or are not of the {size} weights that the network has.")
     chains = draws.shape[:2]
     expected: dict[str, list[Any]] = {"kept": chains, "log_density": chains}
-    expected["prior_correction"] = [stored.likelihood.classes]
     of_prior = _prior_names(stored)
     expected |= {name: [network.size] for name in of_prior}
     for index in range(len(stored.rules)):
@@ -197,8 +197,8 @@ def restored_posterior(
             model,
             stored.provenance,
             kept=arrays["kept"].astype(bool) if "kept" in arrays else None,
-            prior_correction=arrays.get("prior_correction"),
             enforced=enforced,
+            truncated=tuple(parse_rule(text, schema) for text in stored.truncated),
             log_density=arrays.get("log_density"),
         )
     except FileError:

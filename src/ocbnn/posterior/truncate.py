@@ -16,7 +16,7 @@ from jaxtyping import Float
 from ocbnn.posterior import allowed as allowing
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import Table, as_coded, function_blocks
-from ocbnn.posterior.mixtures import Intervals, Mixture, restricted_moments, sample_restricted
+from ocbnn.posterior.mixtures import Intervals, Mixture, mass_below, restricted_moments, sample_restricted
 from ocbnn.posterior.predict import (
     COVERAGE,
     LEVELS,
@@ -32,14 +32,21 @@ from ocbnn.posterior.predict import (
 )
 from ocbnn.posterior.search import Rule, deterministic
 from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.outputs import Functions
 
 LEAST_MASS = 1e-6
 """Of the predictive in the allowed set: with less, the draws know nothing of what is allowed."""
 
 
 def truncate(posterior: Posterior, rules: Sequence[Rule] | None = None) -> Truncated:
-    """Predictions restricted to what the deterministic rules allow; the model's own unless given."""
-    return Truncated(posterior, tuple(term.rule for term in deterministic(posterior, rules)))
+    """Predictions restricted to what the deterministic rules allow; the model's own unless given.
+
+    What was enforced on the posterior before stays in force.
+    """
+    named = tuple(term.rule for term in deterministic(posterior, rules))
+    before = (*posterior.truncated, *(term.rule for term in posterior.enforced))
+    earlier = [rule for rule in before if rule not in named and not isinstance(rule.output, Functions)]
+    return Truncated(posterior, (*named, *dict.fromkeys(earlier)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +103,18 @@ class Truncated:
             with allowing.rows_from(block.start):
                 blocks.append(self._samples(generator, coded[block], values, count))
         return np.concatenate(blocks, axis=1)
+
+    def probability_below(self, table: Table, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """P(Y <= y) under the restricted predictive at every row; numbers only."""
+        coded = as_coded(self.posterior, table)
+        below = np.empty(len(coded))
+        for block, values in function_blocks(self.posterior, coded):
+            with allowing.rows_from(block.start):
+                mixture, allowed = Mixture(values, self.posterior.noise), self._allowed(coded[block])
+                mass = restricted_moments(mixture, allowed).total_mass
+                self._checked_mass(coded[block], mass)
+                below[block] = mass_below(mixture, allowed, y[block]) / mass
+        return below
 
     def _samples(
         self,
@@ -161,7 +180,10 @@ class Truncated:
         probabilities = self._probabilities(coded, values)
         allowed = allowing.allowed_classes(self.rules, self.posterior.schema, coded)
         best = np.argmax(np.where(allowed, probabilities, -1.0), axis=1)
-        epistemic, aleatoric = entropy_split(values)
+        inside = np.where(allowed, values, 0.0)
+        mass = inside.sum(axis=-1)
+        restricted = inside / np.where(mass > 0, mass, 1.0)[..., None]
+        epistemic, aleatoric = entropy_split(restricted, mass, probabilities)
         return Prediction(labels(self.posterior, best), function, None, probabilities, epistemic, aleatoric)
 
     def _probabilities(

@@ -60,6 +60,9 @@ def gather(
     """
     if without is not None and without.schema != posterior.schema:
         raise OCBNNError("The posterior without rules is of another table: fit both on the same rows.")
+    if posterior.truncated:
+        # The figures are of the model before that, as the page says.
+        enforcement, posterior = enforcement or "truncate", replace(posterior, truncated=())
     rows = held_out(posterior, frame, y, seed)
     report = satisfaction(posterior, points=points, key=seed)
     other = None
