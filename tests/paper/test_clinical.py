@@ -17,6 +17,7 @@ from ocbnn.paper.clinical import (
     evenly_upsampled,
     figures,
     in_regions,
+    over_folds,
     patient_folds,
     points,
 )
@@ -84,6 +85,12 @@ def test_figures_are_told_apart_inside_and_outside() -> None:
     assert found["accuracy_outside"] == found["f1_outside"] == found["auc_outside"] == 1.0
     assert found["accuracy_inside"] == pytest.approx(table.loc[inside, mimic3.TARGET].mean())
     assert found["accuracy"] == pytest.approx((predicted == table[mimic3.TARGET]).mean())
+
+
+def test_the_error_of_shares_is_that_between_folds_and_of_one_fold_that_of_its_points() -> None:
+    several = over_folds([{"share": 0.1}, {"share": 0.3}])
+    assert several == {"share": pytest.approx(0.2), "share_se": pytest.approx(0.1)}
+    assert over_folds([{"share": 0.2}])["share_se"] == pytest.approx((0.2 * 0.8 / 5000) ** 0.5)
 
 
 @pytest.mark.slow

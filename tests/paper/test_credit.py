@@ -12,15 +12,19 @@ from ocbnn.datasets import credit as data
 from ocbnn.paper.applications import read_rules
 from ocbnn.paper.credit import (
     BOUNDS,
+    PAPERS_POSITIVES,
     Tables,
     best_threshold,
     calibration_error,
     credit,
     figures,
     in_region,
+    papers_rules,
     recourse,
     without_young,
 )
+from ocbnn.paper.outcome import SETTINGS
+from ocbnn.paper.plans import plan
 from ocbnn.schema import Schema
 from real_data import folder_of
 
@@ -81,6 +85,24 @@ def test_the_blind_tables_have_nobody_below_35() -> None:
     assert tables.train["age"].min() >= 35
     assert tables.prepared["age"].min() >= 35
     assert tables.test["age"].min() < 35
+
+
+def test_the_box_of_the_reference_is_around_the_young_that_are_given() -> None:
+    rows = made_up()
+    young = rows[data.young(rows)]
+    schema = Schema.infer(rows.drop(columns=data.TARGET), target=rows[data.TARGET], task="classification")
+    (text,) = papers_rules(plan("credit", "reference", quick=True), schema, young)
+    assert f"{data.UTILISATION} > {young[data.UTILISATION].quantile(0.6)}" in text
+    mean, sd = young["DebtRatio"].mean(), young["DebtRatio"].std()
+    assert f"{mean - 0.2 * sd} <= `DebtRatio` <= {mean + 0.2 * sd}" in text
+
+
+def test_positives_are_repeated_evenly_in_the_paper_and_to_half_in_its_code() -> None:
+    shares = {setting: plan("credit", setting).own.get("positives", PAPERS_POSITIVES) for setting in SETTINGS}
+    assert shares == {"paper": 1.0, "reference": 0.5, "ours": 0.5}
+    for share in (0.5, 1.0):
+        counts = data.upsampled(made_up(), ratio=share)[data.TARGET].value_counts()
+        assert counts[1] == int(share * counts[0])
 
 
 def test_the_rules_number_is_the_quantile_of_the_training_rows() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from ocbnn.paper.check import main, verdicts
+from ocbnn.paper.notes import _texts
 from ocbnn.paper.outcome import Bound, Outcome, PaperError, require_setting, write
+from ocbnn.paper.published import PUBLISHED
 from ocbnn.paper.registry import EXPERIMENTS, FIGURES, expanded, experiment
 
 
@@ -36,7 +39,10 @@ def test_bounds_are_judged_in_ours_alone_and_never_in_smoke_runs(tmp_path):
     assert content["runs"] == {"ocbnn": {"epsilon_mean": 0.5}, "baseline": {"epsilon_mean": None}}
     assert (content["name"], content["setting"], content["seed"], content["seconds"]) == ("a", "ours", 3, 1.2)
     assert content["bounds"][0] == {"bound": "ocbnn.epsilon_mean <= 0.01", "value": 0.5, "met": False}
-    assert content["note"] == "a note"
+    assert content["note"].startswith(
+        "a note Missed: ocbnn.epsilon_mean <= 0.01, is 0.5. Nothing is on record"
+    )
+    assert "Missed: baseline.rhat_worst <= 1.01, is not known." in content["note"]
     for setting, quick in (("paper", False), ("ours", True)):
         assert write(tmp_path / "b.json", OUTCOME, "a", setting, 3, quick, 1.0) == []
         assert "bounds" not in json.loads((tmp_path / "b.json").read_text())
@@ -73,3 +79,37 @@ def test_the_check_of_a_folder_fails_where_a_bound_is_missed(tmp_path, capsys):
     assert main([str(tmp_path)]) == 0
     with pytest.raises(PaperError, match="no outcome that is held to bounds"):
         verdicts(tmp_path / "elsewhere")
+
+
+def test_a_bound_that_is_missed_is_said_with_what_limits_it(tmp_path):
+    outcome = Outcome({"ocbnn": {"f1": 0.3}}, (Bound("ocbnn", "f1", ">=", 0.35),))
+    write(tmp_path / "credit.json", outcome, "credit", "ours", 0, False, 1.0)
+    said = json.loads((tmp_path / "credit.json").read_text("utf-8"))["note"]
+    assert said.startswith("Missed: ocbnn.f1 >= 0.35, is 0.3. Young borrowers")
+    assert "Tried: " in said
+    write(
+        tmp_path / "credit.json",
+        Outcome({"ocbnn": {"f1": 0.4}}, outcome.bounds),
+        "credit",
+        "ours",
+        0,
+        False,
+        1.0,
+    )
+    assert "note" not in json.loads((tmp_path / "credit.json").read_text("utf-8"))
+
+
+def test_the_reference_says_which_figures_are_far_from_the_published_ones(tmp_path):
+    near = {run: dict(figures) for run, figures in PUBLISHED["credit"].items()}
+    far = {**near, "ocbnn": {**near["ocbnn"], "recourse": 0.2}}
+    for runs, said in ((near, None), (far, "ocbnn.recourse 0.200 (published 0.379)")):
+        write(tmp_path / "a.json", Outcome(runs), "credit", "reference", 0, False, 1.0)
+        found = json.loads((tmp_path / "a.json").read_text("utf-8")).get("note")
+        assert found is None if said is None else f": {said}. The authors' code" in found
+
+
+def test_every_note_is_of_a_bound_that_exists():
+    for name, notes in _texts()["ours"].items():
+        module = import_module(f"ocbnn.paper.{EXPERIMENTS[name].split(':')[0]}")
+        assert set(notes) <= {bound.figure for bound in module.BOUNDS}
+    assert set(_texts()["reference"]) == set(PUBLISHED)

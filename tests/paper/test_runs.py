@@ -14,7 +14,7 @@ from ocbnn.inference.feed import Feed
 from ocbnn.paper.figure1 import far, width_ratio
 from ocbnn.paper.figure4 import SKILL, threshold
 from ocbnn.paper.runs import band, build, fit_rmse, mixing_figures, rule_figures, save
-from posterior_cases import constants, lines
+from posterior_cases import class_constants, constants, lines
 
 GRID = pd.DataFrame({"x": np.linspace(-5.0, 5.0, 7)})
 
@@ -50,6 +50,12 @@ def test_figures_are_what_the_draws_say():
     assert fit_rmse(posterior, pd.DataFrame({"x": [0.0, 1.0], "y": [1.25, 2.25]})) == pytest.approx(0.5**0.5)
     low, high = band(posterior, pd.DataFrame({"x": [0.0]}))
     assert (low[0], high[0]) == (0.5, 2.0)
+
+
+def test_the_fit_of_classes_is_how_far_their_probabilities_are_from_what_was_observed():
+    posterior = class_constants(np.tile([0.6, 0.3, 0.1], (2, 5, 1)))
+    frame = pd.DataFrame({"x": [0.0], "site": ["north"], "y": ["green"]})
+    assert fit_rmse(posterior, frame) == pytest.approx(((0.6**2 + 0.7**2 + 0.1**2) / 3) ** 0.5, abs=1e-6)
 
 
 def test_bands_twice_as_wide_have_the_ratio_two():

@@ -84,12 +84,12 @@ def fit(
         ),
     ] = True,
     engine: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="auto, hmc, nuts, svgd, bbb, sgld or ensemble; see the page on inference.",
+            help="auto (unless given), hmc, nuts, svgd, bbb, sgld or ensemble; see the page on inference.",
             rich_help_panel=RUNNING,
         ),
-    ] = "auto",
+    ] = None,
     draws: Annotated[
         int | None,
         typer.Option(min=1, help="Draws of each chain; in all, without chains.", rich_help_panel=RUNNING),
@@ -108,6 +108,14 @@ def fit(
             rich_help_panel=RUNNING,
         ),
     ] = False,
+    settings: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="All of these and more as a TOML file; what is given here has the last word.",
+            rich_help_panel=RUNNING,
+        ),
+    ] = None,
     seed: Seed = 0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that was interrupted.", rich_help_panel=RUNNING)
@@ -131,14 +139,19 @@ def fit(
         from ocbnn.cli.inputs import read_inputs
         from ocbnn.cli.plain import print_json
         from ocbnn.cli.voice import Voice
+        from ocbnn.estimators.settings_files import read_settings
 
         keep_compiled()
         voice = Voice(quiet=quiet, aside=json)
         require_folder(out)
+        if quick and settings is not None:
+            raise InputError("--quick and --settings both say how to run: give one of them.")
         widths = hidden_units(hidden)
         if prior is not None and scale is not None:
             raise InputError("--scale is of a prior that has learnt nothing; with --prior, leave it out.")
         learnt = None if prior is None else learnt_prior(prior)
+        told = {} if settings is None else read_settings(settings)
+        weighed = class_weight or told.pop("class_weight", None)
         read = read_inputs(
             table,
             target,
@@ -151,17 +164,19 @@ def fit(
         )
         refuse_constant(read)
         refuse_errors(read, voice)
-        named = {"table": table, "rules": rules, "prior": prior}
+        named = {"table": table, "rules": rules, "prior": prior, "settings": settings}
         plan = Plan(
             out=out,
             options={
-                **(quick_look(engine) if quick else {"engine": engine}),
+                **(quick_look(engine or "auto") if quick else {}),
+                **told,
                 **estimator_options(
                     read,
                     prior=scale if learnt is None else learnt,
                     hidden=widths,
                     tolerance=tolerance,
-                    class_weight=class_weight,
+                    class_weight=weighed,
+                    engine=None if quick else engine,
                     draws=draws,
                     members=members,
                     cores=cores,
@@ -205,7 +220,7 @@ def estimator_options(read: Inputs, *, class_weight: str | None, **options: Any)
     if class_weight is not None:
         if read.schema.target.task != "classification":
             raise InputError(
-                f"--class-weight is for classes, and {read.schema.target.name!r} is a number. Leave it out, "
+                f"A class weight is for classes, and {read.schema.target.name!r} is a number. Leave it out, "
                 "or say --task classification."
             )
         options["class_weight"] = class_weight
@@ -284,7 +299,7 @@ def summary(fitted: Fitted, plan: Plan) -> dict[str, Any]:
         "converged": known.get("converged"),
         "compared": fitted.without is not None,
         "rules": fitted.estimator.outcomes_,
-        "unmet": [outcome.name for outcome in fitted.estimator.outcomes_ if not outcome.met],
+        "unmet": [outcome.name for outcome in fitted.estimator.outcomes_ if outcome.unmet],
         "performance": fitted.evidence.performance,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +20,16 @@ from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from ocbnn.estimators import OCBNNClassifier
 from ocbnn.estimators.files import save as save_estimator
 from ocbnn.estimators.files import save_posterior
+from ocbnn.estimators.settings_files import written_settings
 from ocbnn.paper.plans import Plan
 from ocbnn.paper.runs import run
+from ocbnn.paper.watching import one_fit
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.predict import predict
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.files import load_rules
 from ocbnn.schema import Schema
+from ocbnn.storing.whole import write_text, write_whole
 
 RESAMPLES = 200
 
@@ -59,6 +63,26 @@ def estimator(plan: Plan, rules: Any, seed: int, columns: Mapping[str, Mapping[s
         preparation=plan.preparation,
         random_state=seed,
     )
+
+
+def fit_estimator(
+    plan: Plan,
+    rules: Any,
+    frame: pd.DataFrame,
+    target: pd.Series,
+    seed: int,
+    columns: Mapping[str, Mapping[str, Any]],
+) -> OCBNNClassifier:
+    """The same after a fit, which is one of those that are counted.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C, also where some draws were there: figures are of whole runs.
+    """
+    with one_fit() as progress:
+        found = estimator(plan, rules, seed, columns).fit(frame, target, progress=progress)
+    if not found.posterior_.provenance.get("complete", True):
+        raise KeyboardInterrupt
+    return found
 
 
 def posterior_of(
@@ -149,17 +173,35 @@ def save_table(
     out: Path,
     application: str,
     frame: pd.DataFrame,
-    columns: Mapping[str, Mapping[str, Any]] | None = None,
-) -> None:
-    """What `ocbnn fit` needs to do the same: table.csv, rules.yaml, and columns.yaml if any are declared."""
+    target: str,
+    fitted: OCBNNClassifier | Posterior,
+) -> dict[str, str]:
+    """What `ocbnn fit` needs to do the same, and the command that does it, for the outcome's details.
+
+    table.csv, rules.yaml, columns.yaml if any are declared, and fit.toml with the options of the estimator.
+    The networks of `paper` and `reference` are none that `ocbnn fit` makes: for them there is no command.
+    """
     folder = out / application
-    folder.mkdir(parents=True, exist_ok=True)
-    frame.to_csv(folder / "table.csv", index=False)
+    write_whole(folder / "table.csv", lambda part: frame.to_csv(part, index=False))
     with rules_path(application) as path:
-        shutil.copyfile(path, folder / "rules.yaml")
-    if columns is not None:
-        plain = {name: {k: _listed(v) for k, v in each.items()} for name, each in columns.items()}
-        (folder / "columns.yaml").write_text(yaml.safe_dump(plain, sort_keys=False), encoding="utf-8")
+        write_whole(folder / "rules.yaml", lambda part: shutil.copyfile(path, part))
+    if isinstance(fitted, Posterior):
+        return {}
+    declared = {name: {k: _listed(v) for k, v in each.items()} for name, each in fitted.columns.items()}
+    files = {"--rules": "rules.yaml", "--settings": "fit.toml"}
+    if declared:
+        write_text(folder / "columns.yaml", yaml.safe_dump(declared, sort_keys=False, allow_unicode=True))
+        files["--columns"] = "columns.yaml"
+    command = shlex.join(
+        [
+            *("ocbnn", "fit", str(folder / "table.csv"), "--target", target),
+            *(word for option, name in files.items() for word in (option, str(folder / name))),
+            *("--hold-out", "0", "--no-compare", "--seed", str(fitted.random_state)),
+            *("--out", str(folder / "again")),
+        ]
+    )
+    write_text(folder / "fit.toml", f"# {command}\n\n{written_settings(fitted)}")
+    return {"fit_command": command}
 
 
 def _listed(value: Any) -> Any:

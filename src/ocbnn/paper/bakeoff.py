@@ -22,7 +22,7 @@ from ocbnn.paper import figure1, figure2
 from ocbnn.paper.outcome import Outcome
 from ocbnn.paper.pictures import draw, plane
 from ocbnn.paper.plans import plan
-from ocbnn.paper.runs import mixing_figures, rule_figures, run, save
+from ocbnn.paper.runs import fit_rmse, mixing_figures, rule_figures, run, save
 from ocbnn.plots.style import CLASSES, MARKERS
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import as_coded, function_draws
@@ -61,12 +61,18 @@ def bakeoff(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
             runs[f"{task}_{name}"] = {
                 **mixing_figures(posterior, probes),
                 **rule_figures(posterior, [rule], seed=seed, points=500),
+                "fit_rmse": fit_rmse(posterior, frame),
                 **distances(posterior, drawn[f"{task}_{TRUTH}"], probes),
                 "engine_seconds": seconds(posterior),
             }
     save(out, "bakeoff", drawn)
     draw(out, "bakeoff", [panel(task, runs) for task in tasks()], size=(4.0, 3.2))
     return Outcome(runs)
+
+
+def fits(setting: str, quick: bool) -> int:
+    """How many fits there are: every engine, and the truth, on both."""
+    return 2 * (1 + len(ENGINES))
 
 
 def distances(posterior: Posterior, truth: Posterior, probes: pd.DataFrame) -> dict[str, float]:

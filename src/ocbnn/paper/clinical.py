@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from ocbnn.paper.applications import (
     Probabilities,
     Statistic,
     area,
-    estimator,
+    fit_estimator,
     positive_probability,
     posterior_of,
     read_rules,
@@ -51,7 +51,8 @@ class HeldOut(NamedTuple):
 
     chance: Probabilities
     predicted: Labels
-    violating: dict[str, float]
+    violating: dict[str, float | None]
+    first: Fitted | None = None
 
 
 def clinical(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
@@ -71,10 +72,20 @@ def clinical(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     for figure in ("f1_outside", "auc_outside"):
         runs["ocbnn"][f"{figure}_lost"] = runs["bnn"][figure] - runs["ocbnn"][figure]
     first = splits[0][0][~inside[splits[0][0]]]
-    save_table(out, NAME, table.iloc[first][[*mimic3.FEATURES, mimic3.TARGET]], mimic3.COLUMNS)
-    details = {"cohort": cohort_figures(table, inside), "others": others(table, inside, tested, splits, seed)}
+    rows, model = table.iloc[first][[*mimic3.FEATURES, mimic3.TARGET]], found["ocbnn"].first
+    assert model is not None
+    details = {
+        "cohort": cohort_figures(table, inside),
+        "others": others(table, inside, tested, splits, seed),
+        **save_table(out, NAME, rows, mimic3.TARGET, model),
+    }
     _draw(out, table, inside, found)
     return Outcome(runs, BOUNDS, details=details)
+
+
+def fits(setting: str, quick: bool) -> int:
+    """How many fits there are: two in each fold."""
+    return 2 * int(plan(NAME, setting, quick=quick).own["folds"])
 
 
 def in_regions(table: pd.DataFrame) -> np.ndarray:
@@ -106,15 +117,28 @@ def held_out(
     """Fit on each fold's training patients, without their rows in the regions, and predict the others."""
     chance, predicted = np.full(len(table), np.nan), np.zeros(len(table), dtype=np.int64)
     violating: list[dict[str, float]] = []
-    for number, (train, test) in enumerate(splits):
+    first = None
+    for train, test in splits:
         rows = table.iloc[train[~inside[train]]]
         fitted = fit(setting, chosen, rows, ruled, seed)
-        if number == 0:
+        if first is None:
+            first = fitted
             save(out, NAME, name, fitted)
         chance[test], predicted[test] = predictions(fitted, table.iloc[test])
         violating.append(points_violating(fitted, rows, seed))
-    mean = {key: float(np.mean([each[key] for each in violating])) for key in violating[0]}
-    return HeldOut(chance, predicted, mean)
+    return HeldOut(chance, predicted, over_folds(violating), first)
+
+
+def over_folds(shares: Sequence[Mapping[str, float]]) -> dict[str, float | None]:
+    """The mean of shares of points over folds, and its standard error: between folds, or of the points."""
+    found: dict[str, float | None] = {}
+    for name in shares[0]:
+        values = np.array([each[name] for each in shares])
+        mean = float(values.mean())
+        within = np.sqrt(mean * (1.0 - mean) / POINTS)
+        between = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+        found |= {name: mean, f"{name}_se": float(max(within, between))}
+    return found
 
 
 def fit(setting: str, chosen: Plan, rows: pd.DataFrame, ruled: bool, seed: int) -> Fitted:
@@ -122,8 +146,9 @@ def fit(setting: str, chosen: Plan, rows: pd.DataFrame, ruled: bool, seed: int) 
     features = list(mimic3.FEATURES)
     if setting == "ours":
         with rules_path(NAME) as path:
-            classifier = estimator(chosen, path if ruled else None, seed, mimic3.COLUMNS)
-            return classifier.fit(rows[features], rows[mimic3.TARGET], progress=True)
+            rules_file = path if ruled else None
+            target = rows[mimic3.TARGET]
+            return fit_estimator(chosen, rules_file, rows[features], target, seed, mimic3.COLUMNS)
     schema = Schema.infer(rows[features], target=rows[mimic3.TARGET], columns=dict(mimic3.COLUMNS))
     rules = [rule.text(schema) for rule in read_rules(NAME, schema)] if ruled else []
     frame = evenly_upsampled(rows[[*features, mimic3.TARGET]], seed)

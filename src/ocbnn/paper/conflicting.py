@@ -60,6 +60,12 @@ def conflicting(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     return Outcome(runs)
 
 
+def fits(setting: str, quick: bool) -> int:
+    """How many fits there are: one for each number of rows and each width."""
+    own = plan("conflict", setting, quick=quick).own
+    return len(own["rows"]) * len(own["widths"])
+
+
 def picture(
     out: Path,
     drawn: Mapping[str, Posterior],

@@ -17,7 +17,7 @@ from ocbnn.paper.applications import (
     Probabilities,
     Statistic,
     area,
-    estimator,
+    fit_estimator,
     mean_of,
     positive_probability,
     posterior_of,
@@ -44,13 +44,15 @@ BOUNDS = (
     Bound("ocbnn", "ruled_probability_above_full", "<=", 0.0),
 )
 STANDARDISED = ("age", "MonthlyIncome", "NumberOfOpenCreditLinesAndLoans")
+PAPERS_POSITIVES = 0.5
+"""As many positives as negatives times this, after repeating: 1:2 in the authors' code (errata E3)."""
 THRESHOLDS = np.linspace(0.01, 0.99, 197)
 BINS = 10
 Fitted = OCBNNClassifier | Posterior
 
 
 class Tables(NamedTuple):
-    """The paper's split, prepared: training rows as they are, and with positives repeated to 1:2."""
+    """The paper's split, prepared: training rows as they are, and with positives repeated."""
 
     train: pd.DataFrame
     prepared: pd.DataFrame
@@ -60,17 +62,18 @@ class Tables(NamedTuple):
 def credit(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     """A network on all rows, one that has seen nobody below 35, and one under the rule."""
     chosen = plan(NAME, setting, quick=quick)
-    tables = prepared(quick)
+    tables = prepared(quick, float(chosen.own.get("positives", PAPERS_POSITIVES)))
     blind = without_young(tables)
     ruled_on = blind if chosen.own["ocbnn_rows"] == "blind" else without_ruled(tables)
     chances: dict[str, Probabilities] = {}
     runs: dict[str, dict[str, Any]] = {"truth": truth(tables.test)}
-    for name, rows, ruled in (
-        ("bnn_full", tables, False),
-        ("bnn_blind", blind, False),
-        ("ocbnn", ruled_on, True),
+    networks: dict[str, Fitted] = {}
+    for name, rows, young in (
+        ("bnn_full", tables, None),
+        ("bnn_blind", blind, None),
+        ("ocbnn", ruled_on, tables.prepared[data.young(tables.prepared)]),
     ):
-        fitted = fit(setting, chosen, rows.prepared, ruled, seed)
+        fitted = networks[name] = fit(setting, chosen, rows.prepared, young, seed)
         save(out, NAME, name, fitted)
         threshold = best_threshold(rows.train, probability(fitted, rows.train), chosen.own["threshold"])
         chances[name] = probability(fitted, tables.test)
@@ -79,19 +82,26 @@ def credit(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     ocbnn["recourse_from_truth"] = abs(ocbnn["recourse"] - runs["truth"]["recourse"])
     ocbnn["auc_young_lost"] = runs["bnn_blind"]["auc_young"] - ocbnn["auc_young"]
     ocbnn["ruled_probability_above_full"] = ocbnn["ruled_probability"] - runs["bnn_full"]["ruled_probability"]
-    save_table(out, NAME, ruled_on.prepared)
-    details = {"others": others(tables, blind, seed)}
+    details = {
+        "others": others(tables, blind, seed),
+        **save_table(out, NAME, ruled_on.prepared, data.TARGET, networks["ocbnn"]),
+    }
     _draw(out, tables.test, chances, runs)
     return Outcome(runs, BOUNDS, details=details)
 
 
-def prepared(quick: bool = False) -> Tables:
-    """The rows of the paper's split."""
+def fits(setting: str, quick: bool) -> int:
+    """How many fits there are."""
+    return 3
+
+
+def prepared(quick: bool = False, positives: float = PAPERS_POSITIVES) -> Tables:
+    """The rows of the paper's split, with positives repeated to so many times the negatives."""
     table = data.table()
     if quick:
         table = table.sample(3000, random_state=0).reset_index(drop=True)
     train, test = data.split(table)
-    return Tables(train, data.upsampled(train), test)
+    return Tables(train, data.upsampled(train, ratio=positives), test)
 
 
 def without_young(tables: Tables) -> Tables:
@@ -110,25 +120,23 @@ def without_ruled(tables: Tables) -> Tables:
     )
 
 
-def fit(setting: str, chosen: Plan, rows: pd.DataFrame, ruled: bool, seed: int) -> Fitted:
-    """One network, on rows with positives repeated to half the negatives as in the paper's code."""
+def fit(setting: str, chosen: Plan, rows: pd.DataFrame, young: pd.DataFrame | None, seed: int) -> Fitted:
+    """One network: under the rule where `young` says whom it is about, the prepared rows below 35."""
     if setting == "ours":
         with rules_path(NAME) as path:
-            classifier = estimator(chosen, path if ruled else None, seed, {})
-            return classifier.fit(_features(rows), rows[data.TARGET], progress=True)
+            rules_file = None if young is None else path
+            return fit_estimator(chosen, rules_file, _features(rows), rows[data.TARGET], seed, {})
     raw = [str(name) for name in _features(rows) if name not in STANDARDISED]
     columns = {name: {"transform": "none"} for name in raw}
     schema = Schema.infer(_features(rows), target=rows[data.TARGET], task="classification", columns=columns)
-    rules = papers_rules(chosen, schema, rows) if ruled else ()
+    rules = () if young is None else papers_rules(chosen, schema, young)
     return posterior_of(chosen, rows, data.TARGET, rules, seed, schema)
 
 
-def papers_rules(chosen: Plan, schema: Schema, blind: pd.DataFrame) -> tuple[str, ...]:
+def papers_rules(chosen: Plan, schema: Schema, young: pd.DataFrame) -> tuple[str, ...]:
     """The rule, in the reference setting within a box around the mean of the young in all other columns."""
     if chosen.own["region"] != "box":
         return tuple(rule.text(schema) for rule in read_rules(NAME, schema))
-    everybody = prepared().prepared
-    young = everybody[data.young(everybody)]
     conditions = [f"age < {data.YOUNG}", f"{data.UTILISATION} > {young[data.UTILISATION].quantile(0.6)}"]
     width = chosen.own["box"]
     for name in _features(young):

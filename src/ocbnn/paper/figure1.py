@@ -60,6 +60,11 @@ def fig1(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     return Outcome(runs, BOUNDS)
 
 
+def fits(setting: str, quick: bool) -> int:
+    """How many fits there are."""
+    return 4
+
+
 def picture(out: Path, drawn: Mapping[str, Posterior], frame: pd.DataFrame) -> None:
     """Prior and posterior side by side, as in the paper."""
 

@@ -22,7 +22,7 @@ from ocbnn.paper.pictures import (
     plane,
 )
 from ocbnn.paper.plans import plan
-from ocbnn.paper.runs import mixing_figures, rule_figures, run, save
+from ocbnn.paper.runs import fit_rmse, mixing_figures, rule_figures, run, save
 from ocbnn.posterior.draws import Posterior
 
 if TYPE_CHECKING:
@@ -55,12 +55,18 @@ def fig2(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
         name: {
             **mixing_figures(posterior, probes),
             **rule_figures(posterior, [RULE], seed=seed),
+            "fit_rmse": None if name.startswith("prior") else fit_rmse(posterior, frame),
             **class_figures(posterior, frame),
         }
         for name, posterior in drawn.items()
     }
     picture(out, drawn, frame)
     return Outcome(runs, BOUNDS)
+
+
+def fits(setting: str, quick: bool) -> int:
+    """How many fits there are."""
+    return 4
 
 
 def class_figures(posterior: Posterior, frame: pd.DataFrame) -> dict[str, float]:

@@ -68,6 +68,11 @@ def fig3a(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     return Outcome(runs, BOUNDS, details={"prior": {"kl": kl, "concentration": prior.findings.concentration}})
 
 
+def fits(setting: str, quick: bool) -> int:
+    """How many fits there are, with that of the prior."""
+    return 4
+
+
 def near_figures(posterior: Posterior) -> dict[str, float]:
     """Violation over [−3, 3] without |x| < 0.1, where every function that is not 0 at 0 breaks the rule."""
     values = function_draws(posterior, as_coded(posterior, pd.DataFrame({"x": NEAR})))

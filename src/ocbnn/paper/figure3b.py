@@ -61,6 +61,11 @@ def fig3b(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     return Outcome(runs, BOUNDS)
 
 
+def fits(setting: str, quick: bool) -> int:
+    """How many fits there are."""
+    return 2
+
+
 def sides(posterior: Posterior) -> dict[str, float]:
     """Shares of draws that pass above, and below, the box all along."""
     values = function_draws(posterior, as_coded(posterior, INSIDE))

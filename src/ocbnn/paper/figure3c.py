@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ocbnn.datasets import toys
-from ocbnn.inference import infer
-from ocbnn.paper.figure3b import RULE, breaking
+from ocbnn.paper.figure3b import INSIDE, RULE, breaking
 from ocbnn.paper.outcome import Bound, Outcome
 from ocbnn.paper.pictures import draw
 from ocbnn.paper.plans import Plan, plan
-from ocbnn.paper.runs import build, save
+from ocbnn.paper.runs import build, drawn, fit_rmse, mixing_figures, rule_figures, save
 from ocbnn.plots.style import WITH, WITHOUT
 from ocbnn.posterior.draws import Posterior
 
@@ -39,12 +38,26 @@ def fig3c(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     chosen = plan("fig3c", setting, quick=quick)
     counts = tuple(int(count) for count in chosen.own["points"])
     seeds = range(seed, seed + int(chosen.own["seeds"]))
-    drawn = {"baseline": particles(chosen, seeds)}
-    drawn |= {f"points_{count}": particles(chosen, seeds, count) for count in counts}
-    save(out, "fig3c", drawn)
-    runs = {name: rejected(posterior) for name, posterior in drawn.items()}
+    drawn_by_seed = {"baseline": particles(chosen, seeds)}
+    drawn_by_seed |= {f"points_{count}": particles(chosen, seeds, count) for count in counts}
+    save(out, "fig3c", drawn_by_seed)
+    runs = {
+        name: {
+            **mixing_figures(posterior, INSIDE),
+            **rule_figures(posterior, [RULE], seed=seed),
+            "fit_rmse": fit_rmse(posterior, toys.figure_3b()),
+            **rejected(posterior),
+        }
+        for name, posterior in drawn_by_seed.items()
+    }
     picture(out, runs, counts)
     return Outcome(runs, BOUNDS)
+
+
+def fits(setting: str, quick: bool) -> int:
+    """How many fits there are: one for each seed, without the rule and with each number of points."""
+    own = plan("fig3c", setting, quick=quick).own
+    return int(own["seeds"]) * (1 + len(own["points"]))
 
 
 def particles(chosen: Plan, seeds: Sequence[int], count: int | None = None) -> Posterior:
@@ -59,7 +72,7 @@ def particles(chosen: Plan, seeds: Sequence[int], count: int | None = None) -> P
     for seed in seeds:
         if model is None or chosen.fixed_points:  # one model for all seeds is compiled once
             model = build(chosen, frame, rules, seed=seed, **changes)
-        results.append(infer(model, chosen.engine, seed=seed, prepare_with=chosen.preparation, **chosen.run))
+        results.append(drawn(model, chosen, seed=seed, **chosen.run))
     first = Posterior.from_result(results[0])
     return replace(first, draws=np.concatenate([result.draws for result in results]))
 

@@ -13,7 +13,7 @@ from ocbnn.datasets import toys
 from ocbnn.paper.outcome import Bound, Outcome
 from ocbnn.paper.pictures import CLASS_COLOURS, class_probabilities, draw, frame_axes
 from ocbnn.paper.plans import plan
-from ocbnn.paper.runs import learnt_prior, mixing_figures, run, save
+from ocbnn.paper.runs import fit_rmse, learnt_prior, mixing_figures, rule_figures, run, save
 from ocbnn.plots.style import DATA, INK, MARKERS
 from ocbnn.posterior.draws import Posterior
 from ocbnn.schema import Schema
@@ -47,7 +47,12 @@ def fig4(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     }
     save(out, "fig4", drawn)
     runs = {
-        name: {**mixing_figures(posterior, probes), **fairness_figures(posterior)}
+        name: {
+            **mixing_figures(posterior, probes),
+            **rule_figures(posterior, [RULE], seed=seed),
+            "fit_rmse": None if name == "prior" else fit_rmse(posterior, frame),
+            **fairness_figures(posterior),
+        }
         for name, posterior in drawn.items()
     }
     draw(
@@ -57,6 +62,11 @@ def fig4(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     )
     found = prior.findings
     return Outcome(runs, BOUNDS, details={"prior": {"kl": found.kl, "concentration": found.concentration}})
+
+
+def fits(setting: str, quick: bool) -> int:
+    """How many fits there are, with that of the prior."""
+    return 4
 
 
 def at(group: int, skill: np.ndarray) -> pd.DataFrame:

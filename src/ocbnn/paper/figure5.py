@@ -55,3 +55,8 @@ def fig5(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
 
     draw(out, "fig5", [panel("svgd", "(a) SVGD"), panel("bbb", "(b) BBB")])
     return Outcome(runs, BOUNDS)
+
+
+def fits(setting: str, quick: bool) -> int:
+    """How many fits there are."""
+    return 2 * len(ENGINES)

@@ -74,6 +74,11 @@ def fig6(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     return Outcome(runs, BOUNDS)
 
 
+def fits(setting: str, quick: bool) -> int:
+    """How many fits there are."""
+    return 2
+
+
 def distances(posterior: Posterior, frame: pd.DataFrame, sigma: float) -> dict[str, float]:
     """How far the posterior mean is from the truth in the bands and between them, and from the rows."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ocbnn.errors import OCBNNError
+from ocbnn.paper.notes import note
 from ocbnn.storing.plain import plain, plain_text
 from ocbnn.storing.whole import write_text
 
@@ -46,7 +47,7 @@ class Outcome:
     Attributes:
         runs: figures of every run by name; each run is also a saved model, `out/<experiment>/<run>/`.
         bounds: what is asked of them in the setting `ours`.
-        note: what limits a bound that is not met, and what was tried.
+        note: what else a reader should know; on bounds that are missed, `notes.py` has the words.
         details: further figures, of no single run.
     """
 
@@ -69,6 +70,9 @@ def write(
     runs = plain(outcome.runs)
     judged = setting == "ours" and not quick
     verdicts = [(bound, runs.get(bound.run, {}).get(bound.figure)) for bound in outcome.bounds]
+    missed = [bound for bound, value in verdicts if not bound.met(value)] if judged else []
+    said = "" if quick else note(name, setting, runs, missed)
+    notes = " ".join(each for each in (outcome.note, said) if each)
     content = {
         "name": name,
         "setting": setting,
@@ -77,11 +81,11 @@ def write(
         "seconds": round(seconds, 1),
         "runs": runs,
         **({"details": plain(outcome.details)} if outcome.details else {}),
-        **({"note": outcome.note} if outcome.note else {}),
+        **({"note": notes} if notes else {}),
     }
     if judged:
         content["bounds"] = [
             {"bound": str(bound), "value": value, "met": bound.met(value)} for bound, value in verdicts
         ]
     write_text(path, plain_text(content))
-    return [bound for bound, value in verdicts if not bound.met(value)] if judged else []
+    return missed

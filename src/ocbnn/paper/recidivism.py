@@ -18,7 +18,7 @@ from ocbnn.paper.applications import (
     Labels,
     Probabilities,
     Statistic,
-    estimator,
+    fit_estimator,
     mean_of,
     positive_probability,
     posterior_of,
@@ -31,6 +31,7 @@ from ocbnn.paper.applications import (
 )
 from ocbnn.paper.outcome import Bound, Outcome
 from ocbnn.paper.plans import Plan, plan
+from ocbnn.paper.watching import one_fit
 from ocbnn.posterior.draws import Posterior
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
@@ -53,17 +54,30 @@ def recidivism(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     if quick:
         table = table.sample(600, random_state=seed).reset_index(drop=True)
     runs: dict[str, Mapping[str, Any]] = {}
+    networks: dict[str, Fitted] = {}
     for suffix, features in (("", compas.FEATURES), ("_without_race", compas.FEATURES[:-1])):
         for name, ruled in (("bnn", False), ("ocbnn", True)):
-            fitted = fit(setting, chosen, table, list(features), ruled, seed)
+            fitted = networks[f"{name}{suffix}"] = fit(setting, chosen, table, list(features), ruled, seed)
             save(out, NAME, f"{name}{suffix}", fitted)
             runs[f"{name}{suffix}"] = figures(table, probability(fitted, table[list(features)]), seed=seed)
-    save_table(out, NAME, table)
-    details: dict[str, Any] = {"others": others(table, seed)}
+    rows = table[[*compas.FEATURES, compas.TARGET]]
+    details: dict[str, Any] = {
+        "others": others(table, seed),
+        **save_table(out, NAME, rows, compas.TARGET, networks["ocbnn"]),
+    }
     if setting == "ours":
-        details["cross_validated"] = cross_validated(chosen, table, seed, folds=2 if quick else 5)
+        details["cross_validated"] = cross_validated(chosen, table, seed, folds=_folds(quick))
     _draw(out, table, runs, details)
     return Outcome(runs, BOUNDS, details=details)
+
+
+def fits(setting: str, quick: bool) -> int:
+    """How many fits there are: with and without race, each fold twice; or two priors besides."""
+    return 4 + 2 * _folds(quick) if setting == "ours" else 6
+
+
+def _folds(quick: bool) -> int:
+    return 2 if quick else 5
 
 
 def fit(
@@ -72,8 +86,9 @@ def fit(
     """One network: of the library's own way in `ours`, with an amortized prior and particles otherwise."""
     if setting == "ours":
         with rules_path(NAME) as path:
-            classifier = estimator(chosen, path if ruled else None, seed, {})
-            return classifier.fit(table[features], table[compas.TARGET], progress=True)
+            return fit_estimator(
+                chosen, path if ruled else None, table[features], table[compas.TARGET], seed, {}
+            )
     schema = papers_schema(table, features)
     prior = amortized(chosen, schema, table, seed) if ruled else None
     frame = table[[*features, compas.TARGET]]
@@ -93,19 +108,20 @@ def amortized(chosen: Plan, schema: Schema, table: pd.DataFrame, seed: int) -> A
     if own["region"] == "box":  # errata D5
         rule = boxed_rule(schema, table, own["box"])
     with_race = compas.RACE in schema.names
-    return AmortizedPrior.learn(
-        [rule],
-        schema,
-        hidden=tuple(chosen.model["hidden"]),
-        activation=chosen.model["activation"],
-        data=table[list(schema.names)],
-        objective="linearized",
-        divergence="symmetric-kl",
-        concentration=own["shrink_with_race"] if with_race else own["shrink_without_race"],
-        sampler="uniform" if own["region"] == "box" else "hull",
-        learning=Learning.paper(own["epochs"]),
-        seed=seed,
-    )
+    with one_fit():
+        return AmortizedPrior.learn(
+            [rule],
+            schema,
+            hidden=tuple(chosen.model["hidden"]),
+            activation=chosen.model["activation"],
+            data=table[list(schema.names)],
+            objective="linearized",
+            divergence="symmetric-kl",
+            concentration=own["shrink_with_race"] if with_race else own["shrink_without_race"],
+            sampler="uniform" if own["region"] == "box" else "hull",
+            learning=Learning.paper(own["epochs"]),
+            seed=seed,
+        )
 
 
 def boxed_rule(schema: Schema, table: pd.DataFrame, width: float) -> Constraint:
@@ -174,14 +190,14 @@ def cross_validated(chosen: Plan, table: pd.DataFrame, seed: int, folds: int) ->
     splits = StratifiedKFold(folds, shuffle=True, random_state=seed)
     for train, test in splits.split(frame, labels):
         with rules_path(NAME) as path:
+            rows = (frame.iloc[train], labels.iloc[train])
             models = {
-                "bnn": estimator(chosen, None, seed, {}),
-                "ocbnn": estimator(chosen, path, seed, {}),
-                "gradient_boosting": peers.gradient_boosting(seed),
+                "bnn": fit_estimator(chosen, None, *rows, seed, {}),
+                "ocbnn": fit_estimator(chosen, path, *rows, seed, {}),
+                "gradient_boosting": peers.gradient_boosting(seed).fit(*rows),
             }
-            for name, model in models.items():
-                fitted = model.fit(frame.iloc[train], labels.iloc[train])
-                chances[name][test] = fitted.predict_proba(frame.iloc[test])[:, 1]
+        for name, model in models.items():
+            chances[name][test] = model.predict_proba(frame.iloc[test])[:, 1]
     return {name: figures(table, chance, seed=seed) for name, chance in chances.items()}
 
 

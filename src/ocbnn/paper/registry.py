@@ -1,10 +1,15 @@
-"""The table of experiments: a new one is a function `(setting, seed, quick, out) -> Outcome` and a row."""
+"""The table of experiments. A new one is a row here, and a module of its own with two functions:
+
+fig1(setting, seed, quick, out) -> Outcome        what it does
+fits(setting, quick) -> int                       how many fits that takes, for the bar
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from ocbnn.paper.outcome import Outcome, PaperError
 from ocbnn.schema.reading import did_you_mean
@@ -55,6 +60,16 @@ def expanded(names: Sequence[str]) -> tuple[str, ...]:
 
 def experiment(name: str) -> Experiment:
     """The function behind a name."""
-    module, function = EXPERIMENTS[name].split(":")
-    chosen: Experiment = getattr(import_module(f"ocbnn.paper.{module}"), function)
+    _, function = EXPERIMENTS[name].split(":")
+    chosen: Experiment = getattr(_module(name), function)
     return chosen
+
+
+def fits(name: str, setting: str, quick: bool) -> int:
+    """How many fits an experiment makes, for the bar."""
+    return int(_module(name).fits(setting, quick))
+
+
+def _module(name: str) -> ModuleType:
+    module, _ = EXPERIMENTS[name].split(":")
+    return import_module(f"ocbnn.paper.{module}")

@@ -18,8 +18,10 @@ from ocbnn.estimators.files import save_posterior
 from ocbnn.inference import infer
 from ocbnn.inference.feed import rule_terms, with_rules
 from ocbnn.inference.mixing import mixing
+from ocbnn.inference.result import Result
 from ocbnn.model import Model, unstandardized
 from ocbnn.paper.plans import Plan
+from ocbnn.paper.watching import one_fit
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import Table, as_coded, function_draws
 from ocbnn.posterior.satisfaction import satisfaction
@@ -78,8 +80,22 @@ def run(
     if probes is not None:
         assert model.schema is not None
         options["probes"] = model.schema.to_model(model.schema.encode(probes))
-    result = infer(model, plan.engine, seed=seed, prepare_with=plan.preparation, **options)
-    return Posterior.from_result(result)
+    return Posterior.from_result(drawn(model, plan, seed=seed, **options))
+
+
+def drawn(model: Model, plan: Plan, *, seed: int, **options: Any) -> Result:
+    """Draws of a model by the plan's engine, as one of the fits that are counted.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C, also where some draws were there: figures are of whole runs.
+    """
+    with one_fit() as progress:
+        result = infer(
+            model, plan.engine, seed=seed, prepare_with=plan.preparation, progress=progress, **options
+        )
+    if not result.complete:
+        raise KeyboardInterrupt
+    return result
 
 
 def save(out: Path, experiment: str, posteriors: Mapping[str, Posterior]) -> None:
@@ -109,7 +125,7 @@ def learnt_prior(
         for name in ("objective", "observation", "divergence", "concentration", "sampler")
         if name in own
     }
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), one_fit():
         # The paper's way does not keep its rules, which the figures show; its warnings are for users.
         warnings.simplefilter("ignore", OCBNNWarning)
         return AmortizedPrior.learn(
@@ -147,9 +163,15 @@ def rule_figures(
 
 
 def fit_rmse(posterior: Posterior, frame: pd.DataFrame) -> float:
-    """Root mean square of the distance between the posterior mean of Φ and the rows' y."""
+    """Root mean square of the distance between the posterior mean of Φ and the rows' y.
+
+    For classes: between their mean probabilities and 1 for the class of the row, 0 for others.
+    """
     means = function_draws(posterior, as_coded(posterior, frame)).mean(axis=0)
-    return float(np.sqrt(np.mean((means - frame["y"].to_numpy()) ** 2)))
+    observed = frame["y"].to_numpy()
+    if posterior.classes:
+        observed = (observed[:, None] == np.array(posterior.classes)).astype(float)
+    return float(np.sqrt(np.mean((means - observed) ** 2)))
 
 
 def band(

@@ -1,0 +1,180 @@
+"""Options of an estimator as a TOML file, so that a fit can be told to the letter and done again.
+
+    draws = 200
+    hidden = [50, 50]
+    prior = 0.2                      # how far outputs may go
+    class_weight = "balanced"
+
+    [engine]
+    name = "bbb"
+    steps = 2000                     # and any other option of that engine
+
+    [preparation.strength]           # any option of StrengthSearch; `strength = false` searches none
+    rounds = 6
+
+    [preparation.warm]               # any option of WarmStart; `warm = false` starts at prior draws
+
+`ocbnn fit --settings FILE` reads it; `OCBNNClassifier(**read_settings(path))` does the same.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from ocbnn.errors import FileError, OCBNNError
+from ocbnn.inference.base import Engine
+from ocbnn.inference.engines import ENGINES
+from ocbnn.inference.prepare import Settings
+from ocbnn.inference.strength import StrengthSearch
+from ocbnn.inference.warmstart import WarmStart
+from ocbnn.schema.reading import did_you_mean
+
+SIMPLE: Mapping[str, Any] = {
+    "draws": int,
+    "members": int,
+    "batch": int,
+    "hidden": tuple[int, ...],
+    "activation": str,
+    "prior": float,
+    "tolerance": float,
+    "class_weight": str,
+    "cores": int,
+}
+"""Options that are one number, text or list."""
+PARTS = {"warm": WarmStart, "strength": StrengthSearch}
+LARGEST = 100_000
+
+
+def read_settings(path: str | Path) -> dict[str, Any]:
+    """Keyword arguments of an estimator.
+
+    Raises:
+        FileError: a file that cannot be read, or an option that does not exist.
+    """
+    path = Path(path)
+    try:
+        content = path.read_bytes()[: LARGEST + 1]
+        if len(content) > LARGEST:
+            raise FileError(f"{path} is larger than {LARGEST:,} bytes; settings are not.")
+        given = tomllib.loads(content.decode())
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise FileError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise FileError(f"{path} is not well-formed TOML: {error}.") from None
+    return _Reader(str(path)).options(given)
+
+
+def written_settings(estimator: Any) -> str:
+    """The options of an estimator as `read_settings` reads them; what is the default is left out."""
+    given = estimator.get_params(deep=False)
+    lines = [f"{name} = {_toml(given[name])}" for name in SIMPLE if given.get(name) is not None]
+    engine = given["engine"]
+    if isinstance(engine, str):
+        lines += ["", "[engine]", f"name = {_toml(engine)}"]
+    else:
+        lines += ["", "[engine]", f"name = {_toml(engine.name)}", *_changed(engine, type(engine)())]
+    if given.get("preparation") is not None:
+        lines += _preparation_lines(given["preparation"])
+    return "\n".join(lines) + "\n"
+
+
+def _preparation_lines(preparation: Settings) -> list[str]:
+    lines = ["", "[preparation]", f"nodes = {_toml(preparation.nodes)}"]
+    tables: list[str] = []
+    for name, kind in PARTS.items():
+        part = getattr(preparation, name)
+        if part is None:
+            lines.append(f"{name} = false")
+        else:
+            tables += ["", f"[preparation.{name}]", *_changed(part, kind())]
+    return lines + tables
+
+
+def _changed(given: Any, default: Any) -> list[str]:
+    names = [each.name for each in fields(given) if each.init]
+    return [
+        f"{name} = {_toml(getattr(given, name))}"
+        for name in names
+        if getattr(given, name) != getattr(default, name)
+    ]
+
+
+def _toml(value: Any) -> str:
+    """Numbers, texts, truth values and lists are written alike in TOML and JSON."""
+    try:
+        return json.dumps(list(value) if isinstance(value, tuple) else value, allow_nan=False)
+    except (TypeError, ValueError):
+        raise FileError(f"{value!r} cannot be written into a settings file.") from None
+
+
+class _Reader:
+    """Reads tables of options; its errors name the file and the option."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        self._known(given, (*SIMPLE, "engine", "preparation"), "")
+        found = {name: self._read(SIMPLE[name], given[name], name) for name in SIMPLE if name in given}
+        if "engine" in given:
+            found["engine"] = self._engine(self._table(given["engine"], "engine"))
+        if "preparation" in given:
+            found["preparation"] = self._preparation(self._table(given["preparation"], "preparation"))
+        return found
+
+    def _engine(self, given: Mapping[str, Any]) -> Engine | str:
+        name = given.get("name")
+        if name == "auto" and len(given) == 1:
+            return "auto"
+        if name not in ENGINES:
+            hint = did_you_mean(name, ENGINES)
+            raise FileError(f"{self.path}: [engine] needs a name, one of {', '.join(ENGINES)}.{hint}")
+        return self._built(ENGINES[name], {key: v for key, v in given.items() if key != "name"}, "engine")
+
+    def _preparation(self, given: Mapping[str, Any]) -> Settings:
+        self._known(given, (*PARTS, "nodes"), "[preparation] ")
+        options: dict[str, Any] = {"nodes": given["nodes"]} if "nodes" in given else {}
+        for name, kind in PARTS.items():
+            if given.get(name) is False:
+                options[name] = None
+            elif name in given:
+                where = f"preparation.{name}"
+                options[name] = self._built(kind, self._table(given[name], where), where)
+        return Settings(**options)
+
+    def _built(self, kind: Any, given: Mapping[str, Any], where: str) -> Any:
+        self._known(given, [each.name for each in fields(kind) if each.init], f"[{where}] ")
+        return self._read(kind, dict(given), f"[{where}]")
+
+    def _read(self, kind: Any, value: Any, where: str) -> Any:
+        try:
+            return TypeAdapter(kind).validate_python(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            what = ".".join(str(each) for each in first["loc"])
+            place = f"{where} {what}" if what else where
+            raise FileError(f"{self.path}: {place}: {first['msg']}, not {first['input']!r}.") from None
+        except OCBNNError as error:
+            raise FileError(f"{self.path}: {where}: {error}") from None
+
+    def _table(self, value: Any, where: str) -> Mapping[str, Any]:
+        if not isinstance(value, Mapping):
+            raise FileError(f"{self.path}: {where} is a table of options, [{where}], not {value!r}.")
+        return value
+
+    def _known(self, given: Mapping[str, Any], known: Any, where: str) -> None:
+        for name in given:
+            if name not in known:
+                raise FileError(
+                    f"{self.path}: {where}has no option {name!r}; there are {', '.join(known)}."
+                    f"{did_you_mean(name, known)}"
+                )
