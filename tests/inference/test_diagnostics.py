@@ -6,13 +6,15 @@ import math
 from collections.abc import Callable
 from typing import ClassVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 from arviz_stats.base import array_stats
 
 from ocbnn.inference import mixing
-from ocbnn.inference.base import Context, Engine, InferenceError
+from ocbnn.inference.base import Engine, InferenceError
 from ocbnn.inference.bbb import Bbb
 from ocbnn.inference.diagnostics import (
     Criteria,
@@ -23,6 +25,7 @@ from ocbnn.inference.diagnostics import (
     plateau,
     probe_inputs,
     probe_places,
+    scores,
     worst_ess,
 )
 from ocbnn.inference.ensemble import Ensemble
@@ -142,11 +145,20 @@ class TestVerdictOnChains:
         assert not found.converged
         assert "50,000 are asked for; run longer" in found.status
 
+    def test_too_few_effective_draws_in_the_tails_are_a_failure_of_their_own(self) -> None:
+        """Rare visits to an end, long ones: the centre is known, the end is not."""
+        values = independent(draws=1000, quantities=1)
+        values[:, 400:435] = 5.0 + 0.01 * values[:, 400:435]
+        found = diagnose(values)
+        assert found.worst_rhat <= 1.01
+        assert found.worst_bulk_ess >= 400 > found.worst_tail_ess
+        assert "not converged: in the tails, the draws are worth" in found.status
+
     def test_many_divergences_are_a_failure_and_few_are_mentioned(self) -> None:
         values = independent(draws=1000)
-        many = diagnose(values, divergences=np.array([900, 0, 0, 0]))
+        many = diagnose(values, divergences=np.array([450, 0, 0, 0]))
         assert not many.converged
-        assert "22.5% of the trajectories diverged" in many.status
+        assert "11.2% of the trajectories diverged" in many.status
         few = diagnose(values, divergences=np.array([2, 1, 0, 0]))
         assert few.converged
         assert few.status.endswith(", 3 divergences")
@@ -410,8 +422,22 @@ class TestRuns:
             acceptance=np.full(chains, 0.8),
             divergences=np.zeros(chains, dtype=int),
             trace=np.random.default_rng(1).normal(size=1000),
-            context=Context(model.data, (), ()),
         )
         assert found.converged
         assert found.status.startswith(status)
         assert (found.discrepancy is not None) == (engine.name == "svgd")
+
+    def test_scores_of_particles_are_those_of_all_rows_whatever_the_blocks(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        weighed = np.linspace(0.5, 2.0, 9)
+        rules = ["if x > 1 then y >= 0"]
+        model = Model.build(
+            frame=self.FRAME, target="y", hidden=(2,), noise=0.5, rules=rules, row_weights=weighed
+        )
+        particles = np.random.default_rng(0).normal(size=(3, model.size))
+        with jax.enable_x64(True):
+            expected = jax.vmap(jax.grad(model.log_density))(particles)
+            for rows in (4, 9, 4096):
+                monkeypatch.setattr("ocbnn.inference.diagnostics.SCORED_ROWS", rows)
+                np.testing.assert_allclose(scores(model, jnp.asarray(particles)), expected, rtol=1e-9)

@@ -13,7 +13,7 @@ def test_the_page_runs_from_top_to_bottom(capsys):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     printed = capsys.readouterr().out
     assert "epsilon_worst" in printed
     assert "draws kept" in printed

@@ -55,7 +55,8 @@ class Criteria:
         least_ess: effective draws at the worst probe, over all chains, for the centre (bulk).
         least_tail_ess: the same for the tails, which intervals and rare violations live on.
         most_divergences: as a share of all draws. A trajectory that diverges is one that is rejected, and
-            stiff rules reject some; far more of them would mean a step size that did not adapt.
+            stiff rules reject some (one in fifty on Figure 1b); several times as many would mean a step size
+            that did not adapt, or a place that chains cannot enter.
         least_acceptance: a chain that accepts less is stuck, as is one that moves as rarely.
         least_spread: a chain whose spread is this share of the other chains' is stuck.
     """
@@ -63,7 +64,7 @@ class Criteria:
     largest_rhat: float = 1.01
     least_ess: float = 400.0
     least_tail_ess: float = 400.0
-    most_divergences: float = 0.2
+    most_divergences: float = 0.1
     least_acceptance: float = 0.05
     least_spread: float = 0.01
 
