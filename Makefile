@@ -54,4 +54,4 @@ reproduce: $(READY)  ## the paper's figures in our setting, and whether every bo
 	@$(BIN)/python -m ocbnn.paper.check reproduced
 
 clean:  ## remove what the targets made
-	rm -rf $(VENV) build dist reproduced .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist site reproduced .mypy_cache .ruff_cache .import_linter_cache

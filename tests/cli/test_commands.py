@@ -15,6 +15,7 @@ from ocbnn import __version__
 from ocbnn.cli.app import app
 from ocbnn.cli.cache import FOLDER, keep_compiled
 from ocbnn.cli.folders import save_model
+from ocbnn.cli.words import command
 from small_estimators import small_regressor
 
 COMMAND = Path(sys.executable).with_name("ocbnn")
@@ -266,6 +267,18 @@ class TestEnforceAndReport:
         assert result.exit_code == 0, result.output
         told = json.loads((tmp_path / "r.json").read_text())
         assert (told["enforcement"], told["held_out_rows"], told["compared"]) == ("truncate", 60, True)
+
+
+class TestSuggestedCommands:
+    def test_a_shell_that_finds_the_program_needs_its_name_alone(self, monkeypatch):
+        monkeypatch.setattr(sys, "argv", [str(COMMAND)])
+        monkeypatch.setenv("PATH", str(COMMAND.parent), prepend=os.pathsep)
+        assert command("fit", "my table.csv") == "ocbnn fit 'my table.csv'"
+
+    def test_elsewhere_it_is_called_by_its_path(self, monkeypatch, tmp_path):
+        monkeypatch.setattr(sys, "argv", [".venv/bin/ocbnn"])
+        monkeypatch.setenv("PATH", str(tmp_path))
+        assert command("lint", Path("a.csv")) == ".venv/bin/ocbnn lint a.csv"
 
 
 class TestCache:

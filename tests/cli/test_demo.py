@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -57,12 +58,15 @@ def test_it_leaves_table_rules_model_and_report(shown):
     assert json.loads((out / "report.json").read_text())["compared"]
 
 
-def test_the_commands_it_suggests_can_be_run_to_the_letter(shown, tmp_path):
-    text, _ = shown
+def test_the_commands_it_suggests_can_be_run_to_the_letter(shown, monkeypatch):
+    text, out = shown
     lint = re.search(r"ocbnn (lint .*?) ocbnn fit", text)[1].split()
     assert run(*lint).exit_code == 0
-    fit = re.search(r"ocbnn (fit .*?) Ask the model", text)[1].split()
-    assert run(*fit[:-1], tmp_path / "file" / "x", "--help").exit_code == 0
+    fit = re.search(r"ocbnn (fit .*?) --quick takes", text)[1].split()
+    monkeypatch.setattr("ocbnn.cli.fit.quick_look", lambda engine: BUDGET)
+    assert run(*fit).exit_code == 0
+    assert (out / "mine" / "evidence.json").exists()
+    shutil.rmtree(out / "mine")
     predict = re.search(r"ocbnn (predict .*?) ocbnn", text)[1].split()
     assert len(run(*predict).stdout.splitlines()) == clinic.ROWS + 1
     enforce = re.search(r"ocbnn (enforce \S+ --out \S+)", text)[1].split()

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 import pytest
 import yaml
+from typer.main import get_command
 
-import ocbnn
+from ocbnn.cli import app
+from ocbnn.inference.engines import ENGINES
+from ocbnn.priors import TERMS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 # These pages have their own tests, beside what they document.
 TESTED_ELSEWHERE = {"estimators.md", "posterior.md", "lint.md", "rules.md", "regions.md"}
 SLOW = {"amortize.md", "inference.md", "tutorial.md", "report.md", "how-to/many-data-sets.md"}
+ROOMS = (
+    *("schema", "rules", "linting", "regions", "priors", "inference", "amortize", "posterior"),
+    *("plots", "report", "estimators", "paper"),
+)
+IMPORTS = re.compile(r"^(?:>>> )?from (ocbnn[\w.]*) import (\([^)]*\)|[^\n(]+)$", re.MULTILINE)
 CODE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -44,23 +57,94 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(pages) == sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
 
 
-@pytest.mark.parametrize("name", [name for name in ocbnn.__all__ if not name.startswith("__")])
-def test_every_public_name_is_in_the_reference_with_a_docstring(name: str) -> None:
-    public = getattr(ocbnn, name)
+def resolve(place: str) -> object:
+    """The object at a dotted path: what a module calls by that name, or the module itself."""
+    module, _, name = place.rpartition(".")
+    found = getattr(import_module(module), name, None) if module else None
+    return import_module(place) if found is None else found
+
+
+def public_names() -> list[str]:
+    """What the package, its rooms and the tables of engines, terms and samplers offer, and pages import."""
+    rooms = ["ocbnn", *(f"ocbnn.{room}" for room in ROOMS)]
+    names = {f"{room}.{name}" for room in rooms for name in import_module(room).__all__}
+    names |= {f"{engine.__module__}.{engine.__name__}" for engine in ENGINES.values()}
+    names |= {f"{type(term).__module__}.{type(term).__name__}" for term in TERMS.values()}
+    names |= {f"ocbnn.datasets.{name}" for name in ("clinic", "toys", "compas", "credit", "mimic3")}
+    for page in DOCS.rglob("*.md"):
+        for module, imported in IMPORTS.findall(page.read_text("utf-8")):
+            names |= {
+                f"{module}.{name.strip()}" for name in imported.strip("()\n").split(",") if name.strip()
+            }
+    return sorted(name for name in names if "__" not in name and is_documentable(resolve(name)))
+
+
+def is_documentable(public: object) -> bool:
+    """Classes, functions, modules and tables; names of types say themselves what they are."""
+    return isinstance(public, type | dict | FunctionType | ModuleType)
+
+
+def covers(each: object, public: object, name: str) -> bool:
+    """Whether an entry of the reference shows a public thing: it is it, or the module that defines it."""
+    return each is public or (isinstance(each, ModuleType) and getattr(each, name, None) is public)
+
+
+@pytest.mark.parametrize("path", public_names())
+def test_every_public_name_is_in_the_reference_with_a_docstring(path: str) -> None:
+    public, name = resolve(path), path.rpartition(".")[2]
     reference = "\n".join(page.read_text("utf-8") for page in (DOCS / "api").glob("*.md"))
     places = re.findall(r"^::: ([\w.]+)$", reference, re.MULTILINE)
-    covered = [resolve(place) for place in places]
-    assert any(public is each or getattr(each, name, None) is public for each in covered)
-    assert public.__doc__
+    assert any(covers(resolve(place), public, name) for place in places)
+    assert isinstance(public, dict) or public.__doc__
 
 
-def resolve(place: str) -> object:
-    """The object at a dotted path: a module, or an attribute of one."""
-    try:
-        return import_module(place)
-    except ModuleNotFoundError:
-        module, _, name = place.rpartition(".")
-        return getattr(import_module(module), name)
+def commands() -> list[str]:
+    """Every line of a page or the README that calls the command, continued lines joined, without comments."""
+    pages = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+    found: dict[str, None] = {}
+    for page in pages:
+        for block in re.findall(
+            r"^```(?:console|sh|bash)?\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.M
+        ):
+            joined = re.sub(r"\\\n\s*", "", block)
+            found |= dict.fromkeys(re.findall(r"^(?:\$ )?(?:\.venv/bin/)?ocbnn (.*)$", joined, re.MULTILINE))
+    return list(found)
+
+
+@pytest.mark.parametrize("line", commands())
+def test_every_command_of_the_pages_has_only_options_that_exist(line: str) -> None:
+    name, *words = shlex.split(line, comments=True)
+    command = get_command(app).commands[name]
+    with command.make_context(name, list(words)) as context:
+        assert context.params
+
+
+def test_there_are_commands_in_the_pages() -> None:
+    assert {line.split()[0] for line in commands()} >= {
+        "demo",
+        "lint",
+        "fit",
+        "check",
+        "predict",
+        "reproduce",
+    }
+
+
+def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
+    call = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(call, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "api" / "inference" / "index.html").exists()
 
 
 @pytest.mark.parametrize("page", with_examples())

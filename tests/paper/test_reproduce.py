@@ -45,7 +45,7 @@ RUNS = {
 def test_a_smoke_run_writes_everything_that_is_promised(name, setting, tmp_path, monkeypatch):
     said: list[str] = []
     counted: list[Watch] = []
-    monkeypatch.setattr(Watch, "fitted", counted.append)
+    monkeypatch.setattr(Watch, "fitted", lambda watch: counted.append(watch))
     reproduce([name], setting, tmp_path, seed=1, quick=True, progress=said.append)
     assert len(counted) == fits(name, setting, quick=True)
     content = json.loads((tmp_path / f"{name}.json").read_text())

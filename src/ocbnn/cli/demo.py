@@ -20,7 +20,7 @@ TABLE, COLUMNS, RULES, MODEL, REPORT = "clinic.csv", "columns.yaml", "rules.yaml
 BUDGET: dict[str, Any] = {"hidden": (6,), "prior": 4.0}
 """Of the estimator, besides `fit --quick`: half a minute on two cores, and still room for the rules."""
 POINTS = 1000
-AS_OPTIONS = "--hidden 6 --scale 4 --quick"
+AS_OPTIONS = ("--hidden", "6", "--scale", "4", "--quick")
 
 
 def demo(
@@ -143,6 +143,7 @@ def show_comparison(voice: Voice, evidence: Evidence) -> None:
 
 def show_end(voice: Voice, evidence: Evidence, out: Path, page: Path) -> None:
     """What came out, in plain words, and what to try next."""
+    from ocbnn.cli.words import command
     from ocbnn.report.words import verdict
 
     found = verdict(evidence)
@@ -152,13 +153,13 @@ def show_end(voice: Voice, evidence: Evidence, out: Path, page: Path) -> None:
     voice.say("\nWhat to try next", "bold")
     voice.say(f"  Open {page} in a browser: every rule, what it changed, and where the model is honest.")
     voice.say(f"  Change a threshold in {out / RULES}, then see whether it makes sense, and fit again:")
-    options = f"--target action --rules {out / RULES} --columns {out / COLUMNS}"
-    voice.say(f"    ocbnn lint {out / TABLE} {options}")
-    voice.say(f"    ocbnn fit {out / TABLE} {options} {AS_OPTIONS} --out {out / 'mine'}")
+    inputs = (out / TABLE, "--target", "action", "--rules", out / RULES, "--columns", out / COLUMNS)
+    voice.say(f"    {command('lint', *inputs)}")
+    voice.say(f"    {command('fit', *inputs, *AS_OPTIONS, '--out', out / 'mine')}")
     voice.say(
         "  --quick takes a variational posterior: fast, and a little too sure of itself. Chains are exact in"
     )
     voice.say("  the limit, and take many minutes: the same with --engine hmc in its place.")
     voice.say("  Ask the model about patients, and make sure that no prediction breaks a rule:")
-    voice.say(f"    ocbnn predict {out / MODEL} {out / TABLE}")
-    voice.say(f"    ocbnn enforce {out / MODEL} --out {out / 'enforced'}")
+    voice.say(f"    {command('predict', out / MODEL, out / TABLE)}")
+    voice.say(f"    {command('enforce', out / MODEL, '--out', out / 'enforced')}")

@@ -306,11 +306,11 @@ def summary(fitted: Fitted, plan: Plan) -> dict[str, Any]:
 
 def show_fitted(fitted: Fitted, plan: Plan, voice: Voice) -> None:
     """What came of a fit, in words, and what to do next."""
-    from ocbnn.cli.words import show_outcomes
+    from ocbnn.cli.words import command, show_outcomes
 
     status = str(fitted.estimator.posterior_.provenance.get("status"))
     voice.say(f"The fit of {fitted.rows:,} rows: {status}")
     show_outcomes(voice, fitted.estimator.outcomes_)
     voice.say(f"Saved in {plan.out}. Next:", "bold")
-    voice.say(f"  ocbnn report {plan.out} --out report.html")
-    voice.say(f"  ocbnn predict {plan.out} new.csv --out predictions.csv")
+    voice.say(f"  {command('report', plan.out, '--out', 'report.html')}")
+    voice.say(f"  {command('predict', plan.out, 'new.csv', '--out', 'predictions.csv')}")

@@ -46,6 +46,7 @@ def learn_prior(
         from ocbnn.cli.inputs import read_inputs
         from ocbnn.cli.plain import print_json
         from ocbnn.cli.voice import Voice
+        from ocbnn.cli.words import command
         from ocbnn.estimators import defaults
         from ocbnn.networks import MLP
 
@@ -81,6 +82,6 @@ def learn_prior(
         else:
             voice.say(str(prior.findings))
             voice.say(f"Saved in {out}. Next:", "bold")
-            voice.say(f"  ocbnn fit {table} --target {target} --prior {out} --out model/")
+            voice.say(f"  {command('fit', table, '--target', target, '--prior', out, '--out', 'model')}")
         if strict and unmet:
             raise typer.Exit(FOUND)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ocbnn.cli.voice import STYLES, Voice
@@ -15,6 +19,17 @@ if TYPE_CHECKING:
     from ocbnn.posterior.satisfied import Satisfaction
     from ocbnn.rules.constraint import Constraint
     from ocbnn.schema import Schema
+
+PROGRAM = "ocbnn"
+
+
+def command(*words: object) -> str:
+    """A command to be typed here: by the name of the program where a shell finds it, else by its path."""
+    called, found = Path(sys.argv[0]), shutil.which(PROGRAM)
+    known = found is not None and Path(found).resolve() == called.resolve()
+    program = str(called) if called.stem == PROGRAM and not known else PROGRAM
+    return shlex.join([program, *(str(word) for word in words)])
+
 
 VERDICT_STYLES = {"met": "green", "unmet": "red", "not shown at this tolerance": "yellow"}
 
