@@ -24,6 +24,8 @@ from ocbnn.inference.base import Context, Density, Info, Precision
 from ocbnn.inference.tuning import Schedule, Tuning
 
 MAX_ENERGY_ERROR = 1000.0
+CAREFUL_STEP = 0.2
+"""The step size of careful trajectories, as a share of the usual one."""
 
 
 class HmcState(NamedTuple):
@@ -49,8 +51,10 @@ class Hmc:
         max_steps: leapfrog steps of one trajectory at the most.
         gradients: precision of the gradients alone: positions, momenta and the density that accepts are
             always in that of the run, so chains are as exact with "float32", and half again as fast.
+        careful: share of the trajectories that take a fifth of the step size, as many steps as otherwise.
+            Where the density bends so sharply that the usual step is rejected again and again, these move on.
         leapfrog_steps: as many for every trajectory, whatever the step size (the paper's L); `trajectory`,
-            `jitter` and `max_steps` then mean nothing.
+            `jitter`, `careful` and `max_steps` then mean nothing.
     """
 
     name: ClassVar[str] = "hmc"
@@ -59,12 +63,13 @@ class Hmc:
 
     trajectory: float = 2.0
     jitter: bool = True
-    target_acceptance: float = 0.7
+    target_acceptance: float = 0.85
     warmup: int = 400
     step_size: float = 1e-3
     adapt: bool = True
     max_steps: int = 5_000
     gradients: Precision = "float32"
+    careful: float = 0.03
     leapfrog_steps: int | None = None
 
     @property
@@ -88,6 +93,8 @@ class Hmc:
         time_key, momentum_key, accept_key = jax.random.split(key, 3)
         step_size, inverse_mass = state.tuning.step_size, state.tuning.inverse_mass
         steps = self._steps(time_key, step_size)
+        careful = self._careful(time_key)
+        step_size = jnp.where(careful, CAREFUL_STEP * step_size, step_size)
         momenta = jax.random.normal(momentum_key, state.positions.shape, state.positions.dtype)
         momenta = momenta / jnp.sqrt(inverse_mass)
         positions, ends, gradient = leapfrog(
@@ -112,7 +119,9 @@ class Hmc:
             jnp.where(accept[:, None], gradient, state.gradient),
             state.tuning,
         )
-        tuning = self.schedule.update(state.tuning, moved.positions, jnp.mean(acceptance))
+        # Careful trajectories say nothing about the usual step size.
+        learnt = jnp.where(careful, self.target_acceptance, jnp.mean(acceptance))
+        tuning = self.schedule.update(state.tuning, moved.positions, learnt)
         info = Info(moved.log_density, acceptance, gain < -MAX_ENERGY_ERROR, steps)
         return moved._replace(tuning=tuning), info
 
@@ -123,6 +132,11 @@ class Hmc:
         steps = fraction * self.trajectory / step_size
         steps = jnp.ceil(steps * (1.0 - 1e-6))  # 30.000002 steps are 30
         return jnp.clip(steps, 1, self.max_steps).astype(jnp.int32)
+
+    def _careful(self, key: Array) -> Array:
+        if self.leapfrog_steps is not None:
+            return jnp.asarray(False)
+        return jax.random.bernoulli(jax.random.fold_in(key, 1), self.careful)
 
     def draws(self, key: Array, state: HmcState, count: int) -> Float[Array, "chains draws size"]:
         return state.positions[:, None, :]

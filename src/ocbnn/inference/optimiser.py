@@ -31,8 +31,9 @@ DECAYS: dict[str, Callable[[float, int], optax.Schedule]] = {
     "constant": lambda rate, steps: optax.constant_schedule(rate),
 }
 
-# Rows times weights of one member from which on members are evaluated one after the other.
-LOOPED_WORK = 200_000
+# Rows times weights of one member from which on members are evaluated in two halves, which XLA may run on two
+# cores, and from which on one after the other.
+HALVED_WORK, LOOPED_WORK = 200_000, 5_000_000
 
 
 @dataclass(frozen=True)
@@ -92,5 +93,10 @@ def slopes(density: Density, positions: Float[Array, "members size"], context: C
 
     inputs = [each.inputs for each in (context.data, *context.points) if each is not None]
     work = sum(len(each) for each in inputs) * positions.shape[1]
-    # XLA's CPU products over a batch of matrices are slow, but a loop has its price for every turn.
-    return jax.lax.map(one, positions) if work > LOOPED_WORK else jax.vmap(one)(positions)
+    if work > LOOPED_WORK:
+        return jax.lax.map(one, positions)
+    if work <= HALVED_WORK or len(positions) < 2:
+        return jax.vmap(one)(positions)
+    # XLA's CPU runs a product over a batch of matrices on one core.
+    halves = [jax.vmap(one)(half) for half in jnp.array_split(positions, 2)]
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts), *halves)
