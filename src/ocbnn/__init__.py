@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ocbnn.amortize.prior import AmortizedPrior
     from ocbnn.errors import (
         FileError,
+        InconclusiveWarning,
         ModelError,
         OCBNNError,
         OCBNNWarning,
@@ -57,6 +58,7 @@ __all__ = [
     "AmortizedPrior",
     "Constraint",
     "FileError",
+    "InconclusiveWarning",
     "Model",
     "ModelError",
     "OCBNNClassifier",
@@ -86,6 +88,7 @@ _HOMES = {
     "OCBNNClassifier": "ocbnn.estimators",
     "OCBNNError": "ocbnn.errors",
     "OCBNNRegressor": "ocbnn.estimators",
+    "InconclusiveWarning": "ocbnn.errors",
     "OCBNNWarning": "ocbnn.errors",
     "RegionError": "ocbnn.errors",
     "RuleError": "ocbnn.errors",

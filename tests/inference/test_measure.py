@@ -96,6 +96,15 @@ def test_fifty_particles_without_a_violation_do_not_show_one_percent() -> None:
     assert measure(model, rule, draws((0.0, 0.0), repeat=1000), seed=0).verdict(0.01) == "met"
 
 
+def test_draws_that_never_violate_count_by_how_their_margins_depend_on_each_other() -> None:
+    model, rule = line("if 0 <= x <= 2 then y <= 1")
+    level = np.repeat(np.random.default_rng(0).normal(-3.0, 0.1, (4, 25)), 10, axis=1)  # each stays ten draws
+    found = measure(model, rule, np.stack([np.zeros_like(level), level], axis=-1), seed=0)
+    assert found.violation == 0.0
+    assert 40 < found.effective < 250  # of 1,000
+    assert found.verdict(0.01) == "not shown at this tolerance"
+
+
 def test_the_interval_of_a_total_variation_is_that_of_the_draws() -> None:
     """P(yes) is 0.5 ± 0.1 in 400 independent draws, and 0.4 is asked for: 0.1 ± 2 · 0.1/√400."""
     frame = pd.DataFrame({"x": [0.0, 1.0], "label": ["no", "yes"]})

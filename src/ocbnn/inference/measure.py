@@ -101,9 +101,14 @@ def measure(
     if isinstance(located, TargetProbability | TargetClassProbabilities | NormalMixture):
         return _total_variation(model, rule, located, outputs, kept)
     share = violation.violates(rule.rule.output, located, outputs).mean(axis=-1).reshape(chains, count)
-    effective = float(share.size)
-    if np.ptp(share) > 0.0:
-        effective = max(min(worst_ess(share[..., None]), effective), 1.0)
+    series, effective = share, float(share.size)
+    if np.ptp(share) == 0.0:
+        # Shares that never change say nothing of how draws depend on each other; the margins behind them do.
+        margins = np.asarray(violation.margin(rule.rule.output, located, outputs))
+        series = np.nan_to_num(margins.max(axis=-1)).reshape(chains, count)
+    known = worst_ess(series[..., None])
+    if known > 0.0 or series is share:
+        effective = max(min(known, effective), 1.0)
     error = float(share.std() / math.sqrt(effective))
     return Measured(float(share.mean()), error, effective, *share_ends(share.ravel(), effective))
 
