@@ -20,11 +20,14 @@ from ocbnn.paper.credit import (
     figures,
     in_region,
     papers_rules,
+    papers_schema,
     recourse,
     without_young,
 )
 from ocbnn.paper.outcome import SETTINGS
 from ocbnn.paper.plans import plan
+from ocbnn.regions import sample
+from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 from real_data import folder_of
 
@@ -88,10 +91,12 @@ def test_the_blind_tables_have_nobody_below_35() -> None:
 
 
 def test_the_box_of_the_reference_is_around_the_young_that_are_given() -> None:
-    rows = made_up()
-    young = rows[data.young(rows)]
-    schema = Schema.infer(rows.drop(columns=data.TARGET), target=rows[data.TARGET], task="classification")
-    (text,) = papers_rules(plan("credit", "reference", quick=True), schema, young)
+    rows = made_up().assign(late=lambda t: (t.index % 5 == 0).astype(int) * 2)
+    young, chosen = rows[data.young(rows)], plan("credit", "reference", quick=True)
+    schema = papers_schema(chosen, rows)
+    (text,) = papers_rules(chosen, schema, young)
+    points = sample(0, parse_rule(text, schema).region, schema, None, 50)
+    assert 0 < points[:, schema.index("late")].min() <= points[:, schema.index("late")].max() < 1
     assert f"{data.UTILISATION} > {young[data.UTILISATION].quantile(0.6)}" in text
     mean, sd = young["DebtRatio"].mean(), young["DebtRatio"].std()
     assert f"{mean - 0.2 * sd} <= `DebtRatio` <= {mean + 0.2 * sd}" in text

@@ -126,11 +126,20 @@ def fit(setting: str, chosen: Plan, rows: pd.DataFrame, young: pd.DataFrame | No
         with rules_path(NAME) as path:
             rules_file = None if young is None else path
             return fit_estimator(chosen, rules_file, _features(rows), rows[data.TARGET], seed, {})
-    raw = [str(name) for name in _features(rows) if name not in STANDARDISED]
-    columns = {name: {"transform": "none"} for name in raw}
-    schema = Schema.infer(_features(rows), target=rows[data.TARGET], task="classification", columns=columns)
+    schema = papers_schema(chosen, rows)
     rules = () if young is None else papers_rules(chosen, schema, young)
     return posterior_of(chosen, rows, data.TARGET, rules, seed, schema)
+
+
+def papers_schema(chosen: Plan, rows: pd.DataFrame) -> Schema:
+    """Only age, income and the number of lines are standardised; the reference's box is of real numbers."""
+    columns: dict[str, dict[str, Any]] = {str(name): {} for name in _features(rows)}
+    for name, declared in columns.items():
+        if name not in STANDARDISED:
+            declared["transform"] = "none"
+        if chosen.own["region"] == "box":  # 0.2 standard deviations may hold no whole number
+            declared["kind"] = "continuous"
+    return Schema.infer(_features(rows), target=rows[data.TARGET], task="classification", columns=columns)
 
 
 def papers_rules(chosen: Plan, schema: Schema, young: pd.DataFrame) -> tuple[str, ...]:
@@ -279,7 +288,7 @@ def _draw(
     def effort(ax: Any) -> None:
         names = [*shown]
         values = [runs[name]["recourse"] for name in names]
-        errors = [runs[name]["recourse_se"] for name in names]
+        errors = [runs[name]["recourse_se"] or 0.0 for name in names]  # none where nobody is called positive
         ax.bar(
             range(len(names)), values, yerr=errors, color=[shown[name][1] for name in names], ecolor="#333333"
         )
