@@ -109,7 +109,11 @@ class TestBar:
                 progress(Tick("optimise", 50, 100, 0.0))
             assert watch.bar.tasks[0].completed == watch.done == 1
             assert re.fullmatch(r"about \d+ s left", watch.bar.tasks[0].fields["left"])
-        assert "1/4" in console.file.getvalue()
+            with watch.aside():
+                console.print("something else")
+        shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
+        assert "1/4" in shown
+        assert "something else" in re.split(r"[\r\n]", shown)
         with one_fit() as progress:
             assert progress is False
 

@@ -90,6 +90,7 @@ def test_provenance_is_plain_json_and_says_what_rules_and_data_were_used(result,
     assert provenance["unmet"][0]["reason"] == "too far"
     assert "empirical" in provenance["empirical_prior"]
     assert provenance["chains"] is True
+    assert "discrepancy" in provenance["diagnostics"]
 
 
 def test_found_points_are_counted_without_corners_and_without_places_still_free(frame):

@@ -320,6 +320,8 @@ HOSTILE = {
     "one rule too few": (lambda c: c["rules"].pop(), "fits nothing|1"),
     "an array that is missing": (an_infinite_scale, "prior_scale"),
     "a schema without columns": (lambda c: c["schema"].update(columns=[]), "at least one input column"),
+    "a truncation by no rule": (lambda c: c.update(truncated=["__import__('os')"]), "do not fit together"),
+    "a truncation by a book": (lambda c: c.update(truncated=["always y >= 0" * 100_000]), "more than"),
     "another table": (lambda c: c["schema"]["columns"].pop(), "inputs, but the table gives"),
 }
 

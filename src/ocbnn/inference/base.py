@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -56,12 +56,14 @@ class Density:
 
     Attributes:
         model: whose density it is; contexts may hold other points and strengths.
-        programs: what was compiled for it. They are kept here and not in JAX's own tables, which would keep
-            the model and its data alive for as long as the process is.
     """
 
     model: Model
-    programs: dict[Hashable, Callable[..., Any]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def programs(self) -> dict[Hashable, Callable[..., Any]]:
+        """What was compiled for it: kept here and not in JAX's tables, which would keep the model alive."""
+        return {}
 
     def program(self, function: Callable[..., Any], *settings: Hashable) -> Callable[..., Any]:
         """`function(*settings, density, …)` as a function of the rest, compiled once for all runs."""

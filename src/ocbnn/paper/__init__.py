@@ -61,20 +61,25 @@ def reproduce(
     numbers = range(seed, seed + seeds)
     folders = {number: out if seeds == 1 else out / f"seed-{number}" for number in numbers}
     left = [(name, number) for name in chosen for number in numbers]
-    with watching(sum(fits(name, setting, quick) for name, _ in left), shown=bar):
+    with watching(sum(fits(name, setting, quick) for name, _ in left), shown=bar) as watch:
+
+        def say(text: str) -> None:
+            with watch.aside():
+                progress(text)
+
         while left:
             name, number = left[0]
-            progress(f"{name} ({setting}, seed {number}): running")
+            say(f"{name} ({setting}, seed {number}): running")
             try:
                 verdict = _one(name, setting, number, quick, folders[number])
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(_interrupted(left, setting, out)) from None
-            progress(f"{name} ({setting}, seed {number}): {verdict}")
+            say(f"{name} ({setting}, seed {number}): {verdict}")
             left.pop(0)
             if seeds > 1 and name in PUBLISHED and number == numbers[-1]:
                 paths = [folder / f"{name}.json" for folder in folders.values()]
                 write_text(out / f"{name}.md", table(paths) + "\n")
-                progress(f"{name} ({setting}): {seeds} seeds together in {out / f'{name}.md'}")
+                say(f"{name} ({setting}): {seeds} seeds together in {out / f'{name}.md'}")
 
 
 def _one(name: str, setting: str, seed: int, quick: bool, out: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ def demographic_parity(
         eps=PARITY,
     )
     # Dozens of small fits: their threads cost more than they save.
-    with threadpool_limits(1):
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of pandas, about how fairlearn uses it
         mitigated.fit(frame, labels, sensitive_features=group)
     return np.asarray(mitigated.predict(frame, random_state=seed))

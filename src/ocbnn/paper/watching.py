@@ -42,6 +42,16 @@ class Watch:
         self.done += 1
         self._show("", 0.0)
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Step aside while something else is written to the terminal."""
+        if self.bar is None:
+            yield
+            return
+        self.bar.stop()
+        yield
+        self.bar.start()
+
     def _show(self, phase: str, part: float) -> None:
         if self.bar is None or self.task is None:
             return

@@ -26,6 +26,7 @@ from ocbnn.priors.isotropic import IsotropicGaussian
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
+from ocbnn.storing.documents import LARGEST_RULES
 from ocbnn.storing.parts import (
     Arrays,
     Positive,
@@ -198,13 +199,19 @@ def restored_posterior(
             stored.provenance,
             kept=arrays["kept"].astype(bool) if "kept" in arrays else None,
             enforced=enforced,
-            truncated=tuple(parse_rule(text, schema) for text in stored.truncated),
+            truncated=_restored_truncation(stored, schema),
             log_density=arrays.get("log_density"),
         )
     except FileError:
         raise
     except (OCBNNError, ValueError) as error:
         raise FileError(f"The parts of the saved model do not fit together: {error}") from None
+
+
+def _restored_truncation(stored: StoredModel, schema: Schema) -> tuple[Constraint, ...]:
+    if sum(map(len, stored.truncated)) > LARGEST_RULES:
+        raise FileError(f"The rules to truncate by have more than {LARGEST_RULES:,} characters.")
+    return tuple(parse_rule(text, schema) for text in stored.truncated)
 
 
 def _restored_base(
