@@ -53,6 +53,7 @@ class Hmc:
             always in that of the run, so chains are as exact with "float32", and half again as fast.
         careful: share of the trajectories that take a fifth of the step size, as many steps as otherwise.
             Where the density bends so sharply that the usual step is rejected again and again, these move on.
+            None without adaptation.
         leapfrog_steps: as many for every trajectory, whatever the step size (the paper's L); `trajectory`,
             `jitter`, `careful` and `max_steps` then mean nothing.
     """
@@ -134,7 +135,7 @@ class Hmc:
         return jnp.clip(steps, 1, self.max_steps).astype(jnp.int32)
 
     def _careful(self, key: Array) -> Array:
-        if self.leapfrog_steps is not None:
+        if self.leapfrog_steps is not None or not self.adapt:
             return jnp.asarray(False)
         return jax.random.bernoulli(jax.random.fold_in(key, 1), self.careful)
 

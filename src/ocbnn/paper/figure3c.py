@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 ENDS = 2
 """Points of every step that are the region's ends, where there are enough points for that."""
 
+MANY = 100
+"""Below so many points the setting's part `few` holds."""
+
 BOUNDS = (
     Bound("baseline", "rejected", ">=", 1.0),
     *(Bound(f"points_{count}", "rejected", "<=", 0.06) for count in (5, 10, 100, 500, 1000)),
@@ -39,7 +42,10 @@ def fig3c(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     counts = tuple(int(count) for count in chosen.own["points"])
     seeds = range(seed, seed + int(chosen.own["seeds"]))
     drawn_by_seed = {"baseline": particles(chosen, seeds)}
-    drawn_by_seed |= {f"points_{count}": particles(chosen, seeds, count) for count in counts}
+    few = plan("fig3c", setting, quick=quick, part="few")
+    drawn_by_seed |= {
+        f"points_{count}": particles(few if count < MANY else chosen, seeds, count) for count in counts
+    }
     save(out, "fig3c", drawn_by_seed)
     runs = {
         name: {
