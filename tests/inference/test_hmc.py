@@ -112,6 +112,22 @@ def test_acceptance_is_that_of_the_exact_energy() -> None:
     assert 0.05 < accepted.mean() < 0.95
 
 
+@pytest.mark.parametrize(("careful", "least", "most"), [(0.0, 0.0, 0.15), (0.5, 0.4, 0.65)])
+def test_careful_trajectories_move_where_the_usual_step_is_too_long(
+    careful: float, least: float, most: float
+) -> None:
+    # Leapfrog on a normal is stable below two standard deviations: 0.15 is too long for 0.05, a fifth is not.
+    narrow, engine = Normal.of(0.05, 0.05), Hmc(warmup=0, step_size=0.15, careful=careful)
+    driven = drive(engine, narrow, jnp.full((4, 2), 0.05), NOTHING, 200, jax.random.key(0))
+    assert least <= float(np.mean(np.asarray(driven.info.acceptance))) <= most
+
+
+def test_a_fixed_step_size_has_no_careful_trajectories() -> None:
+    engine = Hmc(adapt=False, step_size=0.15, careful=1.0, leapfrog_steps=40)
+    driven = drive(engine, Normal.of(0.05, 0.05), jnp.full((1, 2), 0.05), NOTHING, 20, jax.random.key(0))
+    assert float(np.max(np.asarray(driven.info.acceptance))) < 1e-6
+
+
 def test_kinetic_energy_is_half_the_square_in_the_metric() -> None:
     momenta, inverse_mass = np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([0.5, 4.0])
     np.testing.assert_allclose(kinetic(jnp.asarray(momenta), jnp.asarray(inverse_mass)), [8.25, 18.0])
