@@ -102,6 +102,8 @@ def panel(task: str, runs: Mapping[str, Mapping[str, Any]]) -> Callable[[Axes], 
     """Distance against time, one marker for each engine."""
 
     def paint(ax: Axes) -> None:
+        from matplotlib.ticker import LogLocator, NullFormatter
+
         names: Sequence[str] = tuple(ENGINES)
         for index, name in enumerate(names):
             figures = runs[f"{task}_{name}"]
@@ -117,6 +119,10 @@ def panel(task: str, runs: Mapping[str, Mapping[str, Any]]) -> Callable[[Axes], 
         ax.set(
             title=task, xscale="log", yscale="log", xlabel="seconds", ylabel="Wasserstein distance to nuts"
         )
-        ax.legend(ncols=2)
+        for axis in (ax.xaxis, ax.yaxis):  # plain numbers: powers are written as formulas, which text is not
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_major_formatter(lambda value, _: f"{value:,g}")
+            axis.set_minor_formatter(NullFormatter())
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3)
 
     return paint
