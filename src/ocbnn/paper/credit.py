@@ -298,6 +298,6 @@ def _draw(
             xticklabels=[shown[name][0] for name in names],
             ylabel="effort of recourse",
         )
-        ax.legend(loc="lower right")
+        ax.legend(loc="upper right")
 
     draw(out, NAME, [called, effort], size=(4.6, 3.6))
