@@ -42,6 +42,7 @@ __all__ = [
     "probe_inputs",
     "probe_places",
     "stuck_chains",
+    "varying_ess",
     "worst_ess",
 ]
 
@@ -220,12 +221,17 @@ def diagnose(
 
 def worst_ess(values: Values) -> float:
     """The fewest effective draws over all quantities that vary; 0 where nothing can be said."""
+    least = float(varying_ess(values).min(initial=np.inf))
+    return least if np.isfinite(least) else 0.0
+
+
+def varying_ess(values: Values) -> Float[np.ndarray, " quantities"]:
+    """Effective draws of each quantity: 0 where nothing can be said, infinitely many of a constant."""
     values = np.asarray(values)
     varying = ~_constant(values)
-    if not varying.any():
-        return 0.0
-    effective = bulk_ess(values[..., varying])
-    return 0.0 if np.isnan(effective).any() else float(effective.min())
+    effective = np.full(values.shape[-1], np.inf)
+    effective[varying] = np.nan_to_num(bulk_ess(values[..., varying]), nan=0.0)
+    return effective
 
 
 def _mixing_with_constants(values: Values) -> Mixing:

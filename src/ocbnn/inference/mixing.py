@@ -10,7 +10,9 @@ too few draws to say, or where a value is not finite.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +26,8 @@ Rows = Float[np.ndarray, "quantities chains draws"]
 
 LEAST_DRAWS = 4
 """Fewer draws of a chain than this cannot be split into halves that have a variance."""
-BLOCK = 4_000_000
-"""Values taken at a time."""
+BLOCK, AT_ONCE = 2_000_000, 16
+"""Values, and quantities, taken at a time."""
 TAILS = (0.05, 0.95)
 
 
@@ -68,12 +70,18 @@ def _by_block(
     result = np.full((figures, quantities), np.nan)
     if chains < 1 or draws < LEAST_DRAWS:
         return result
-    step = max(1, BLOCK // (chains * draws))
-    for begin in range(0, quantities, step):
+    step = max(1, min(BLOCK // (chains * draws), AT_ONCE))
+
+    def fill(begin: int) -> None:
         rows = np.moveaxis(values[..., begin : begin + step], -1, 0).astype(np.float64)
         known = np.isfinite(rows).all(axis=(1, 2))
         if known.any():
             result[:, begin + np.flatnonzero(known)] = function(np.ascontiguousarray(rows[known]))
+
+    # Sorting and transforms, most of the work, let other threads run.
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, 4)) as pool:
+        for _ in pool.map(fill, range(0, quantities, step)):
+            pass
     return result
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ocbnn.inference.base import Engine, InferenceError, Precision, parts_of, precision
-from ocbnn.inference.diagnostics import diagnose_run, probe_inputs, worst_ess
+from ocbnn.inference.diagnostics import diagnose_run, probe_inputs, varying_ess, worst_ess
 from ocbnn.inference.engines import choose, default_members
 from ocbnn.inference.feed import default_batch
 from ocbnn.inference.loop import CHUNK, Chunk, Loop
@@ -34,6 +34,9 @@ from ocbnn.inference.strength import judge
 from ocbnn.model import Model
 
 WATCHED_PROBES = 16
+
+HARDEST = 16
+"""Quantities that stand for all while they are worth less than what is asked for."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,7 @@ class _Run:
         self.warm: list[Chunk] = []
         self.kept: list[tuple[Chunk, np.ndarray]] = []  # with Φ at the probes
         self.wanted = 0
+        self.hardest: np.ndarray | None = None  # where draws were worth least, of all probes
         self.complete = True
         self.watch = None if report is None else _Watch(report)
         self.seconds: dict[str, float] = {}
@@ -240,13 +244,23 @@ class _Run:
 
     def _enough(self, until: ess) -> int:
         """How many draws are needed, judged from those wanted so far alone: resumed runs judge alike."""
-        reached = worst_ess(self._values(self.wanted))
+        reached = self._reached(self._values(self.wanted), until.target)
         if reached >= until.target or self.wanted >= until.most:
             return self.wanted
         # Effective draws grow linearly; early estimates are noisy, so never more than double at once.
         needed = self.wanted * min(2.0, 1.05 * until.target / max(reached, 1.0))
         chunks = -(-int(needed) // CHUNK)
         return min(until.most, max(self.wanted + CHUNK, chunks * CHUNK))
+
+    def _reached(self, values: np.ndarray, target: float) -> float:
+        """The worst effective sample size; of few quantities, the worst of before, while these say enough."""
+        if self.hardest is not None:
+            reached = worst_ess(values[..., self.hardest])
+            if reached < target:
+                return reached
+        effective = varying_ess(values)
+        self.hardest = np.argsort(effective, kind="stable")[:HARDEST]
+        return worst_ess(values[..., self.hardest])
 
     def _step(self, phase: str) -> None:
         began, compiling = time.perf_counter(), self.loop.compile_seconds
