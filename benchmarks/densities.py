@@ -45,10 +45,10 @@ def figure2() -> Model:
 
 
 def probes(name: str) -> np.ndarray:
-    """Where effective draws are counted: 41 points on a line, or on a grid of the plane."""
+    """Where effective draws are counted: 41 points on a line, or 49 on a grid of the plane."""
     if name == "figure2":
         axis = np.linspace(-5.0, 5.0, 7)
-        return np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)[::1][:41]
+        return np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     return GRID[:, None]
 
 
