@@ -76,3 +76,10 @@ def test_points_are_found_where_networks_break_the_rule_and_nowhere_else(model: 
     obeying[:, -1] = 2.75
     assert (model_outputs(model, obeying, np.zeros((1, 1))) == 2.75).all()
     assert WARM.add_found_points(0, roomy, obeying) is roomy
+
+
+def test_many_members_of_many_weights_warm_up_on_fewer_rows() -> None:
+    warm = WarmStart()
+    assert warm.affordable_rows(1_000) == warm.rows
+    # 50 particles of 11,201 weights: 1,500 steps over 595 rows.
+    assert warm.affordable_rows(50 * 11_201) == 595

@@ -106,7 +106,7 @@ def _warmed(
     seed: int,
     batch: int | None,
 ) -> tuple[Model, np.ndarray]:
-    rows = None if batch is None else max(batch, warm.rows)
+    rows = None if batch is None else max(batch, warm.affordable_rows(positions.size))
     model = warm.reserved(model)
     context, guide = _context(model, engine, seed, rows), guide_of(density)
     optimised = warm.optimise(density, positions, context, guide=guide)

@@ -31,6 +31,9 @@ from ocbnn.priors.conditional import RuleTerm
 from ocbnn.priors.measures import rule_scale
 from ocbnn.priors.terms import Distance, NegativeExponential
 
+MOST_WORK = 500_000_000_000
+"""Steps times rows times weights of a warm start on minibatches: about half a minute."""
+
 
 @dataclass(frozen=True)
 class WarmStart:
@@ -43,7 +46,8 @@ class WarmStart:
         searches: how often violating points are looked for, each followed by the steps after the annealing.
         found: how many of them may join each rule's points in one search.
         retries: how often members that ended far below the best start anew.
-        rows: of the data for engines that take minibatches, or as many as one of theirs.
+        rows: of the data for engines that take minibatches, or as many as one of theirs; fewer where many
+            members of many weights would take longer over them than the engine does.
     """
 
     steps: int = 1500
@@ -53,6 +57,10 @@ class WarmStart:
     found: int = 8
     rows: int = 4096
     retries: int = 3
+
+    def affordable_rows(self, weights: int) -> int:
+        """So many rows that the steps of this many weights, of all members together, stay within `MOST_WORK`."""
+        return min(self.rows, MOST_WORK // (self.steps * weights))
 
     def reserved(self, model: Model) -> Model:
         """The model with room in its rules for points yet to be found, so that shapes stay what they are."""
