@@ -59,7 +59,7 @@ class WarmStart:
     retries: int = 3
 
     def affordable_rows(self, weights: int) -> int:
-        """So many rows that the steps of this many weights, of all members together, stay within `MOST_WORK`."""
+        """Rows with which the steps of so many weights, of all members together, stay within `MOST_WORK`."""
         return min(self.rows, MOST_WORK // (self.steps * weights))
 
     def reserved(self, model: Model) -> Model:
