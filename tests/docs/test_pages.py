@@ -23,7 +23,14 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 # These pages have their own tests, beside what they document.
 TESTED_ELSEWHERE = {"estimators.md", "posterior.md", "lint.md", "rules.md", "regions.md"}
-SLOW = {"amortize.md", "inference.md", "tutorial.md", "report.md", "how-to/many-data-sets.md"}
+SLOW = {
+    "amortize.md",
+    "inference.md",
+    "tutorial.md",
+    "report.md",
+    "how-to/guarantees.md",
+    "how-to/many-data-sets.md",
+}
 ROOMS = (
     *("schema", "rules", "linting", "regions", "priors", "inference", "amortize", "posterior"),
     *("plots", "report", "estimators", "paper"),

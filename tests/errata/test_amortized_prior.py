@@ -121,6 +121,7 @@ def test_d7_the_codes_divergence_is_symmetric_and_keeps_away_from_certainty():
     assert np.isfinite(jax.grad(lambda p: between(jnp.stack([1 - p, p]), certain))(0.0))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ocbnn.errors.OCBNNWarning")
 def test_d8_the_papers_objective_alone_collapses_and_ours_keeps_its_spread():
     def band(learning: Learning) -> float:

@@ -20,6 +20,7 @@ def example():
     return module
 
 
+@pytest.mark.slow
 def test_a_short_chain_obeys_more_than_starts_do(example):
     with jax.enable_x64(True):
         model = example.build()

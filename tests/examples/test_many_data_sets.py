@@ -12,6 +12,7 @@ from amortized_cases import SMALL
 EXAMPLE = Path(__file__).parents[2] / "examples" / "many_data_sets.py"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ocbnn.errors.OCBNNWarning")
 def test_every_data_set_keeps_what_was_learnt_once(capsys):
     specification = importlib.util.spec_from_file_location("many_data_sets", EXAMPLE)
