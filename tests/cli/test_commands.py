@@ -282,13 +282,19 @@ class TestSuggestedCommands:
 
 
 class TestCache:
-    def test_compiled_programs_are_kept_in_the_users_cache_folder(self, monkeypatch, tmp_path):
-        monkeypatch.delenv(FOLDER)
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        monkeypatch.setenv("HOME", str(tmp_path))
-        keep_compiled()
-        assert Path(os.environ[FOLDER]).is_dir()
-        assert tmp_path in Path(os.environ[FOLDER]).parents
+    @pytest.mark.parametrize("first", ["", "import jax; "], ids=["before JAX", "after JAX"])
+    def test_compiled_programs_are_kept_in_the_users_cache_folder(self, first, tmp_path):
+        environment = {name: value for name, value in os.environ.items() if name != FOLDER}
+        environment |= {"XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}
+        program = (
+            f"{first}from ocbnn.cli.cache import keep_compiled; keep_compiled(); "
+            "import jax; print(jax.config.jax_compilation_cache_dir)"
+        )
+        call = [sys.executable, "-c", program]
+        done = subprocess.run(call, check=True, env=environment, capture_output=True, text=True)
+        folder = Path(done.stdout.strip())
+        assert folder.is_dir()
+        assert tmp_path in folder.parents
 
     def test_a_users_own_choice_stays(self, monkeypatch):
         monkeypatch.setenv(FOLDER, "/elsewhere")

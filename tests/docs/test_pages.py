@@ -30,6 +30,8 @@ SLOW = {
     "report.md",
     "how-to/guarantees.md",
     "how-to/many-data-sets.md",
+    "how-to/own-engine.md",
+    "how-to/own-term.md",
 }
 ROOMS = (
     *("schema", "rules", "linting", "regions", "priors", "inference", "amortize", "posterior"),

@@ -248,6 +248,7 @@ def test_every_engine_draws_from_a_prior_with_a_rule_and_no_data(name: str) -> N
     assert result.engine == name
 
 
+@pytest.mark.slow
 def test_learnt_noise_several_rules_and_searched_strengths_run_together() -> None:
     rules = ["if -0.3 <= x <= 0.3 then 2.5 <= y <= 3", "always y <= 8"]
     search = StrengthSearch(rounds=2, effective=20, most=100)
@@ -295,6 +296,7 @@ def test_an_unmet_rule_is_kept_and_labelled_with_the_rows_against_it() -> None:
     assert f"UNMET {outcome.name}: {outcome.reason}" in repr(result)
 
 
+@pytest.mark.slow
 def test_an_unmet_rule_of_a_network_that_is_too_small_says_so() -> None:
     rules = ["if -1 <= x <= 1 then y >= 8 * sin(6 * x) + 4 and y <= 8 * sin(6 * x) + 5"]
     model = figure_1b(hidden=(1,), rules=rules, prior_only=True)

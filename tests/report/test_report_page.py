@@ -16,6 +16,7 @@ from ocbnn.report.evidence import RuleFacts
 PAGE = Path(__file__).parents[2] / "docs" / "report.md"
 
 
+@pytest.mark.slow
 def test_the_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     mpl.use("agg")

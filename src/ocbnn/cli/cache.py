@@ -7,12 +7,13 @@ welcome there; in Python, `JAX_COMPILATION_CACHE_DIR` does the same.
 from __future__ import annotations
 
 import os
+import sys
 
 FOLDER, LEAST_SECONDS = "JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 
 
 def keep_compiled() -> None:
-    """Tell JAX, before it is imported, where to keep compiled programs; a user's own setting stays."""
+    """Tell JAX where to keep compiled programs; a user's own setting stays."""
     if FOLDER in os.environ:
         return
     from platformdirs import user_cache_path
@@ -25,3 +26,8 @@ def keep_compiled() -> None:
     if os.access(folder, os.W_OK):
         os.environ[FOLDER] = str(folder)
         os.environ.setdefault(LEAST_SECONDS, "0.1")
+        if "jax" in sys.modules:  # which reads its environment only while it is imported
+            import jax
+
+            jax.config.update(FOLDER.lower(), str(folder))  # type: ignore[no-untyped-call]
+            jax.config.update(LEAST_SECONDS.lower(), 0.1)  # type: ignore[no-untyped-call]

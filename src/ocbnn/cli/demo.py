@@ -33,7 +33,7 @@ def demo(
 ) -> None:
     """Show the whole way on the table of an invented clinic: lint, fit with and without rules, check, report.
 
-    It takes about two minutes the first time, most of which is compiling, and far less afterwards.
+    It takes about a minute the first time, a part of which is compiling, and half of that afterwards.
 
     Example:  ocbnn demo --out demo/
     """
