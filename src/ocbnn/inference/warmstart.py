@@ -60,7 +60,7 @@ class WarmStart:
 
     def affordable_rows(self, weights: int) -> int:
         """Rows with which the steps of so many weights, of all members together, stay within `MOST_WORK`."""
-        return min(self.rows, MOST_WORK // (self.steps * weights))
+        return min(self.rows, MOST_WORK // max(self.steps * weights, 1))
 
     def reserved(self, model: Model) -> Model:
         """The model with room in its rules for points yet to be found, so that shapes stay what they are."""
