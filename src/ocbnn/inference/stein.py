@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 Positions = Float[Array, "n size"]
@@ -31,10 +33,29 @@ def median_bandwidth(squared: Float[Array, "n n"]) -> Float[Array, ""]:
     n = len(squared)
     if n < 2:
         return jnp.ones((), squared.dtype)
-    pairs = squared[jnp.tril_indices(n, -1)]
-    median = jnp.median(jnp.sqrt(pairs))
-    bandwidth = median * median / math.log(n)
+    pairs = squared[np.tril_indices(n, -1)]
+    middle = jnp.sqrt(ordered(pairs, (len(pairs) - 1) // 2, len(pairs) // 2))
+    bandwidth = jnp.mean(middle) ** 2 / math.log(n)
     return jnp.where(bandwidth > 0, bandwidth, jnp.ones((), squared.dtype))
+
+
+def ordered(values: Float[Array, " count"], *ranks: int) -> Float[Array, " ranks"]:
+    """Those of the non-negative numbers that have the given ranks in ascending order, counted from 0.
+
+    XLA's sort of the distances of 50 particles takes 5% of an svgd step. Bits of floats that are not negative,
+    read as integers, are in the floats' order, so a number is found bit by bit from the highest down, exactly.
+    """
+    width = 8 * values.dtype.itemsize
+    unsigned = jnp.dtype(f"uint{width}")
+    bits = jax.lax.bitcast_convert_type(values, unsigned)
+    wanted = len(values) - jnp.asarray(ranks)  # so many are as large or larger
+
+    def with_next_bit(step: Array, found: Array) -> Array:
+        tried = found | (jnp.ones((), unsigned) << (width - 1 - step).astype(unsigned))
+        return jnp.where(jnp.sum(bits >= tried[:, None], axis=1) >= wanted, tried, found)
+
+    found = jax.lax.fori_loop(0, width, with_next_bit, jnp.zeros(len(ranks), unsigned))
+    return jax.lax.bitcast_convert_type(found, values.dtype)
 
 
 def stein_direction(
