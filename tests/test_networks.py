@@ -45,8 +45,9 @@ def plain_mlp(w, x, widths, nonlinearity):
     [("rbf", ()), ("tanh", (4,)), *[(activation, (5, 2, 3)) for activation in ACTIVATIONS]],
     ids=str,
 )
-def test_an_mlp_is_its_layers_one_after_the_other(activation, hidden):
-    network = MLP(3, hidden, 2, activation)
+@pytest.mark.parametrize("sums_below", [0, 60, 10**6])
+def test_an_mlp_is_its_layers_one_after_the_other(activation, hidden, sums_below):
+    network = MLP(3, hidden, 2, activation, sums_below=sums_below)
     w = np.random.default_rng(1).normal(size=network.size)
     expected = plain_mlp(w, X, network.widths, NONLINEARITIES[activation])
     np.testing.assert_allclose(network.apply(w, X), expected, rtol=1e-10, atol=1e-12)

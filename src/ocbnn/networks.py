@@ -79,6 +79,8 @@ class MLP:
         activation: a name in `ACTIVATIONS`.
         mixing: a fixed matrix M, row by row: the first layer sees x·M instead of x. With independent weights
             of unit variance, those of the columns themselves then have the covariance M·Mᵀ.
+        sums_below: layers with fewer multiplications than that, for all rows together, are written as sums:
+            elementwise code, which fuses with what is around it, where a matrix product is a call of its own.
     """
 
     inputs: int
@@ -86,6 +88,7 @@ class MLP:
     outputs: int = 1
     activation: str = "rbf"
     mixing: tuple[tuple[float, ...], ...] | None = field(default=None, repr=False)
+    sums_below: int = field(default=0, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
@@ -137,8 +140,15 @@ class MLP:
         *hidden, (weights, biases) = [(first, first_biases), *rest]
         values = jnp.asarray(x, weights.dtype)
         for hidden_weights, hidden_biases in hidden:
-            values = nonlinearity(_dense(values, hidden_weights, hidden_biases))
-        return _dense(values, weights, biases)
+            values = nonlinearity(self._dense(values, hidden_weights, hidden_biases))
+        return self._dense(values, weights, biases)
+
+    def _dense(self, values: Array, weights: Array, biases: Array) -> Array:
+        if weights.shape[0] == 1:  # an outer product
+            return values * weights + biases
+        if len(values) * weights.size < self.sums_below:
+            return jnp.sum(values[:, :, None] * weights, axis=1) + biases
+        return values @ weights + biases
 
     def initial(self, key: Key) -> Float[Array, " size"]:
         """A starting point: weights N(0, 1/fan-in), so that no layer starts saturated."""
@@ -153,12 +163,6 @@ class MLP:
         return np.concatenate(
             [np.repeat([float(before), 1.0], [before * after, after]) for before, after in self._layers]
         )
-
-
-def _dense(values: Array, weights: Array, biases: Array) -> Array:
-    # A product with one row is an outer product: elementwise code fuses, a matrix product does not.
-    product = values * weights if weights.shape[0] == 1 else values @ weights
-    return product + biases
 
 
 @dataclass(frozen=True, eq=False)

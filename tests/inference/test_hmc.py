@@ -9,12 +9,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 from chain_checks import NOTHING, Normal, at_strength, raw_model, typed_context
 from engines import drive
-from ocbnn.inference.base import Context, Density
-from ocbnn.inference.hmc import Hmc, kinetic
+from ocbnn.inference.base import FUSED, Context, Density
+from ocbnn.inference.feed import fixed_context
+from ocbnn.inference.hmc import Hmc, force_of, kinetic
+from ocbnn.model import Model
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +91,25 @@ def test_the_state_carries_the_exact_density_and_the_gradient_of_the_surrogate(
     np.testing.assert_allclose(state.gradient, gradient, rtol=rounding, atol=rounding)
     np.testing.assert_array_equal(info.log_density[-1], state.log_density)
     np.testing.assert_array_equal(draws[:, -1], state.positions)
+
+
+def test_forces_of_few_members_are_those_of_many() -> None:
+    """They are written as sums instead of matrix products."""
+    random = np.random.default_rng(0)
+    model = Model.build(
+        frame=pd.DataFrame({"a": random.normal(size=9), "b": random.normal(size=9), "y": list("uvw") * 3}),
+        target="y",
+        rules=["if a > 0 and b > 0 then y = u", "if a < 0 then P(y = v) <= 0.5"],
+        hidden=(4,),
+        points=5,
+    )
+    context = fixed_context(model)
+    density = Density(model)
+    assert density.for_few(4).model.network.sums_below * 4 == FUSED
+    positions = jnp.asarray(random.normal(size=(4, model.size)))
+    alone = [jax.grad(lambda w: density.surrogate(w, context))(w) for w in positions]
+    forces = jax.jit(lambda w: force_of(density, context, "float64")(w))(positions)
+    np.testing.assert_allclose(forces, alone, rtol=1e-10, atol=1e-12)
 
 
 class Drifting(Normal):

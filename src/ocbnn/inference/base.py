@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -25,10 +25,13 @@ from jaxtyping import Array, Float
 
 from ocbnn.errors import OCBNNError
 from ocbnn.model import Data, Model
+from ocbnn.networks import MLP
 from ocbnn.priors.conditional import ConditionalPrior, RulePoints
 
 Precision = Literal["float64", "float32"]
 State = Any
+FUSED = 4096
+"""Sums of fewer numbers XLA's CPU fuses; larger ones go to a library that wants the factors written out."""
 
 
 class InferenceError(OCBNNError, RuntimeError):
@@ -84,6 +87,20 @@ class Density:
     def surrogate(self, w: Float[Array, " size"], context: Context) -> Float[Array, ""]:
         """The same with rules scored at the nodes: for gradients of engines that accept exactly."""
         return self._at(w, context.data, context.nodes)
+
+    def for_few(self, members: int) -> Density:
+        """The same density in code that is faster where all is small, so many members side by side.
+
+        On Figure 2's posterior (24 rows, 21 nodes, ten units, four chains) the calls of eight little matrix
+        products take half the time of a gradient.
+        """
+        network, prior = self.model.network, self.model.prior
+        if not isinstance(network, MLP):
+            return self
+        network = replace(network, sums_below=-(-FUSED // members))
+        if isinstance(prior, ConditionalPrior):
+            prior = replace(prior, network=network)
+        return replace(self, model=replace(self.model, network=network, prior=prior))
 
     def log_prior(self, w: Float[Array, " size"], context: Context) -> Float[Array, ""]:
         """The prior with its rules."""

@@ -152,10 +152,13 @@ def force_of(density: Density, context: Context, kind: Precision) -> Callable[[A
     """The surrogate's gradient at every member's position, computed in that precision."""
     if kind == "float32":
         context = jax.tree.map(_single, context)
-    gradient = jax.vmap(jax.grad(lambda w: density.surrogate(w, context)))
-    return lambda positions: gradient(_single(positions) if kind == "float32" else positions).astype(
-        positions.dtype
-    )
+
+    def force(positions: Array) -> Array:
+        few = density.for_few(len(positions))
+        gradient = jax.vmap(jax.grad(lambda w: few.surrogate(w, context)))
+        return gradient(_single(positions) if kind == "float32" else positions).astype(positions.dtype)
+
+    return force
 
 
 def _single(leaf: Array) -> Array:

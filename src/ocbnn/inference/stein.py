@@ -42,8 +42,9 @@ def median_bandwidth(squared: Float[Array, "n n"]) -> Float[Array, ""]:
 def ordered(values: Float[Array, " count"], *ranks: int) -> Float[Array, " ranks"]:
     """Those of the non-negative numbers that have the given ranks in ascending order, counted from 0.
 
-    XLA's sort of the distances of 50 particles takes 5% of an svgd step. Bits of floats that are not negative,
-    read as integers, are in the floats' order, so a number is found bit by bit from the highest down, exactly.
+    XLA's sort of the distances of 50 particles takes 5% of an svgd step. Bits of floats that are not
+    negative, read as integers, are in the floats' order, so a number is found bit by bit from the highest
+    down, exactly.
     """
     width = 8 * values.dtype.itemsize
     unsigned = jnp.dtype(f"uint{width}")
