@@ -14,12 +14,12 @@ from ocbnn.datasets.mimic3 import demo
 from ocbnn.datasets.mimic3.cohort import OLDEST
 from ocbnn.datasets.mimic3.items import catalogue
 from ocbnn.datasets.sources import digest, in_folder
-from ocbnn.errors import FileError
+from ocbnn.errors import FileError, OCBNNError
 from real_data import folder_of
 
 
 def built(tmp_path: Path, rows: mini.Rows) -> pd.DataFrame:
-    return mimic3.build(mini.write(tmp_path, rows), threads=1).table
+    return mimic3.build(mini.write(tmp_path, rows)).table
 
 
 def stay(table: pd.DataFrame, number: int, column: str) -> list[float]:
@@ -174,6 +174,12 @@ def test_a_file_of_another_kind_is_an_error_in_words(tmp_path: Path) -> None:
     (folder / "icustays.csv").write_text("a,b\n1,2\n")
     with pytest.raises(FileError, match="not read as MIMIC-III's"):
         mimic3.build(folder)
+
+
+def test_too_little_memory_is_an_error_that_says_so(tmp_path: Path) -> None:
+    folder = mini.write(tmp_path, mini.base())
+    with pytest.raises(OCBNNError, match=r"1MB of memory are not enough.*memory=…"):
+        mimic3.build(folder, memory="1MB")
 
 
 def test_every_listed_item_has_a_label_a_unit_and_a_range() -> None:

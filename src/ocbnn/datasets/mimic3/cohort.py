@@ -60,7 +60,7 @@ def build(
     *,
     lists: Catalogue | None = None,
     memory: str = MEMORY,
-    threads: int = 2,
+    threads: int = 1,
     scratch: Path | None = None,
 ) -> Cohort:
     """The cohort of a folder with MIMIC-III's CSV files, packed (.csv.gz) or not.
@@ -69,11 +69,12 @@ def build(
         folder: with the tables in `TABLES`, of the full data set or of the demo.
         lists: the items of each feature; those of `items.yaml` unless given.
         memory: what the database may use.
-        threads: how many it may use.
+        threads: how many it may use; packed files are read by one, so more only take more memory.
         scratch: a folder for its file, which is removed afterwards; the system's own unless given.
 
     Raises:
         FileError: a table is missing, or its columns are not MIMIC-III's.
+        OCBNNError: the memory is not enough.
     """
     lists = lists or catalogue()
     paths = table_paths(Path(folder))
@@ -128,6 +129,10 @@ def _database(memory: str, threads: int, scratch: Path | None) -> Iterator[DuckD
         connection.execute("SET enable_progress_bar = false")  # a library does not print
         try:
             yield connection
+        except duckdb.OutOfMemoryException as error:
+            raise OCBNNError(
+                f"{memory} of memory are not enough for {threads} thread(s): give build(…, memory=…) more."
+            ) from error
         except duckdb.Error as error:
             raise FileError(
                 f"The files are not read as MIMIC-III's: {str(error).splitlines()[0]} Check that all of "
