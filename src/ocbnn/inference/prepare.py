@@ -10,20 +10,21 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ocbnn.inference.base import Context, Density, Engine, Precision, check_finite
+from ocbnn.inference.base import Context, Density, Engine, InferenceError, Precision, check_finite
 from ocbnn.inference.feed import Feed, fixed_context, rule_terms
 from ocbnn.inference.prepared import Prepared, Strengths, density_of
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.storage import RunFolder
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.surrogate import candidate_nodes
-from ocbnn.inference.warmstart import WarmStart, guide_of, starting_positions
+from ocbnn.inference.warmstart import Start, WarmStart, guide_of, starting_positions
 from ocbnn.model import Model
 from ocbnn.priors.conditional import ConditionalPrior, RulePoints
 
@@ -36,14 +37,23 @@ class Settings:
     """How a run is prepared.
 
     Attributes:
-        warm: the warm start; None starts chains at prior draws.
+        warm: the warm start; None goes on from where members start.
         strength: the search for the strength of rules that were given none; None keeps the terms' own.
         nodes: whether gradients of exact engines may use fewer nodes than there are points.
+        start: "prior" at draws of the prior, "base" at draws of what a learnt prior was before it learnt
+            rules, "small" at N(0, 1/fan-in); unless given, "small" for engines that optimise under a prior
+            that has learnt nothing, "prior" otherwise.
     """
 
     warm: WarmStart | None = field(default_factory=WarmStart)
     strength: StrengthSearch | None = field(default_factory=StrengthSearch)
     nodes: bool = True
+    start: Start | None = None
+
+    def __post_init__(self) -> None:
+        if self.start not in (None, *get_args(Start)):
+            known = ", ".join(get_args(Start))
+            raise InferenceError(f"start is one of {known}, or None, not {self.start!r}.")
 
 
 def prepare(
@@ -64,12 +74,12 @@ def prepare(
     if stored is not None:
         return Prepared.restored(model, stored)
     density = density_of(model)
-    positions = starting_positions(model, members, seed, engine)
+    positions = starting_positions(model, members, seed, engine, settings.start)
     check_finite(density, positions, _context(model, engine, seed, batch))
     seconds: dict[str, float] = {}
     if settings.warm is not None:
         report(Tick("warm start", 0, 0, 0.0))
-        model, positions = _warmed(settings.warm, density, model, engine, positions, seed, batch)
+        model, positions = _warmed(settings, density, model, engine, positions, seed, batch)
         seconds["warm start"] = time.perf_counter() - began
     nodes = choose_nodes(density, model, positions) if settings.nodes and not engine.stochastic else None
     prepared = Prepared(
@@ -98,7 +108,7 @@ def _context(model: Model, engine: Engine, seed: int, batch: int | None) -> Cont
 
 
 def _warmed(
-    warm: WarmStart,
+    settings: Settings,
     density: Density,
     model: Model,
     engine: Engine,
@@ -106,13 +116,15 @@ def _warmed(
     seed: int,
     batch: int | None,
 ) -> tuple[Model, np.ndarray]:
+    warm = settings.warm
+    assert warm is not None
     rows = None if batch is None else max(batch, warm.affordable_rows(positions.size))
     model = warm.reserved(model)
     context, guide = _context(model, engine, seed, rows), guide_of(density)
     optimised = warm.optimise(density, positions, context, guide=guide)
 
     def again(attempt: int) -> np.ndarray:
-        fresh = starting_positions(model, len(positions), seed + attempt * RESTARTS, engine)
+        fresh = starting_positions(model, len(positions), seed + attempt * RESTARTS, engine, settings.start)
         return warm.optimise(density, fresh, context, guide=guide)
 
     if not engine.stochastic:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,9 @@ from ocbnn.priors.terms import Distance, NegativeExponential
 
 MOST_WORK = 500_000_000_000
 """Steps times rows times weights of a warm start on minibatches: about half a minute."""
+
+Start = Literal["small", "prior", "base"]
+"""Where members start: as networks usually do, or at draws of the prior, or of what it was before rules."""
 
 
 @dataclass(frozen=True)
@@ -119,22 +122,26 @@ class WarmStart:
 
 
 def starting_positions(
-    model: Model, members: int, seed: int, engine: Engine | None = None
+    model: Model, members: int, seed: int, engine: Engine | None = None, start: Start | None = None
 ) -> Float[np.ndarray, "members size"]:
-    """Draws of the base prior for chains, and of one that has learnt rules for all.
+    """Draws of the base prior for chains, and of one that has learnt rules for all, unless `start` is given.
 
     Optimisers start smaller otherwise, where no layer is saturated.
     """
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 10**7), members)
     prior = base_of(model.prior)
-    smaller = (engine is None or engine.stochastic) and not isinstance(prior, LearntPrior)
+    if start is None:
+        optimised = engine is None or engine.stochastic
+        start = "small" if optimised and not isinstance(prior, LearntPrior) else "prior"
+    if start == "base":  # a learnt prior knows what it was before
+        prior = getattr(prior, "base", prior)
 
     def one(key: Array) -> Array:
-        start = model.initial(key)
-        if smaller:
-            return start
+        position = model.initial(key)
+        if start == "small":
+            return position
         weights = prior.sample(jax.random.fold_in(key, 1))
-        return jnp.concatenate([weights, start[model.network.size :]])
+        return jnp.concatenate([weights, position[model.network.size :]])
 
     return np.asarray(jax.vmap(one)(keys))
 

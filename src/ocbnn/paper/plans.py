@@ -9,7 +9,8 @@ A section is an experiment; its parts are options of what the library has:
     [fig1.engines.svgd]  options of an engine wherever it is the one that is named
     [fig1.runs.svgd]     options of `infer` for that engine
     [fig1.run]           infer: members, draws, thin, ess (draw until so many effective draws)
-    [fig1.preparation]   warm (false: start at prior draws), searches, found, search (of a strength), nodes
+    [fig1.preparation]   warm (false: none), start (small, prior, base), searches, found, search (of a
+                         strength), nodes
     [fig1.own]           numbers of the experiment itself
     [fig1.svgd.engine]   the same for one of several parts of an experiment
     [fig1.quick.run]     what a smoke run changes
@@ -147,6 +148,7 @@ def _preparation(options: Mapping[str, Any]) -> Settings:
     warm = given.pop("warm", True)
     search = given.pop("search", True)
     nodes = given.pop("nodes", True)
+    start = given.pop("start", None)
     strength = {
         key: given.pop(key) for key in ("rounds", "ratio", "lowest", "effective", "most") if key in given
     }
@@ -154,6 +156,7 @@ def _preparation(options: Mapping[str, Any]) -> Settings:
         warm=WarmStart(**given) if warm else None,
         strength=StrengthSearch(**strength) if search else None,
         nodes=nodes,
+        start=start,
     )
 
 
