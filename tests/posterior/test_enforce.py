@@ -11,6 +11,7 @@ from scipy.stats import entropy, norm, truncnorm
 from ocbnn import violation
 from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
+from ocbnn.posterior import enforce
 from ocbnn.posterior.allowed import EnforcementError, allowed_intervals, broken, obeying_probabilities
 from ocbnn.posterior.calibration import calibration
 from ocbnn.posterior.draws import Posterior
@@ -72,17 +73,41 @@ def test_rejection_keeps_exactly_the_lines_that_obey_everywhere():
     np.testing.assert_allclose(rejected.by_chain, obeys.mean(axis=1))
 
 
-def test_ascent_rejects_draws_that_break_a_rule_only_between_points():
-    schema = number_schema(6)
-    model = Model.build(schema=schema, hidden=(1,), activation="rbf", noise=NOISE)
+@pytest.fixture(scope="module")
+def bumpy():
+    """Functions of six inputs with a bump in the corner (2, …, 2), in every other draw of one chain."""
+    model = Model.build(schema=number_schema(6), hidden=(1,), activation="rbf", noise=NOISE)
     w = np.zeros((2, 20, model.size))
     w[..., :6], w[..., 6] = 0.4, -0.4 * 12.0
-    w[0, ::2, 7] = 1.0  # a bump in the corner (2, …, 2), for every other draw of the first chain
-    posterior = Posterior(w, model, {"chains": True})
-    assert reject(posterior, ["always y <= 2"], points=200, ascent=False).posterior.kept.all()
-    found = reject(posterior, ["always y <= 2"], points=200)
-    np.testing.assert_array_equal(found.posterior.kept, w[..., 7] == 0.0)
+    w[0, ::2, 7] = 1.0
+    return Posterior(w, model, {"chains": True})
+
+
+def test_ascent_rejects_draws_that_break_a_rule_only_between_points(bumpy):
+    assert reject(bumpy, ["always y <= 2"], points=200, ascent=False).posterior.kept.all()
+    found = reject(bumpy, ["always y <= 2"], points=200)
+    np.testing.assert_array_equal(found.posterior.kept, bumpy.draws[..., 7] == 0.0)
     assert found.points_found > 0
+    assert found.unfinished == ()
+    assert "rounds" not in str(found)
+
+
+def test_points_found_in_a_late_batch_of_draws_are_tried_on_the_earlier_ones(bumpy, monkeypatch):
+    def found_late(posterior, term, draws, key, **settings):
+        return np.full((1 if key[2] >= 16 else 0, 6), 2.0)  # key[2] is the first draw of the batch
+
+    monkeypatch.setattr(enforce, "climb", found_late)
+    monkeypatch.setattr(enforce, "BATCH", 4)
+    rejected = reject(bumpy, ["always y <= 2"], points=200)
+    np.testing.assert_array_equal(rejected.posterior.kept, bumpy.draws[..., 7] == 0.0)
+    assert rejected.points_found == 1
+
+
+def test_a_search_that_runs_out_of_rounds_while_it_finds_draws_says_so(bumpy, monkeypatch):
+    monkeypatch.setattr(enforce, "ROUNDS", 1)
+    rejected = reject(bumpy, ["always y <= 2", "always y >= -9"], points=200)
+    assert rejected.unfinished == ("always y <= 2",)
+    assert "still found draws that break 'always y <= 2' when it stopped after 1 rounds" in str(rejected)
 
 
 def test_a_chain_of_which_nothing_is_kept_is_named_and_a_second_rejection_adds_to_the_first():

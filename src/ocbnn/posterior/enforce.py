@@ -47,6 +47,7 @@ class Rejection:
         by_rule: share of draws that break each rule, by its name or text.
         points: fresh points tried for each rule.
         points_found: points found by ascent and tried too.
+        unfinished: rules whose search still found draws that violate when its rounds ran out, by name.
     """
 
     posterior: Posterior
@@ -56,6 +57,7 @@ class Rejection:
     by_rule: dict[str, float]
     points: int
     points_found: int
+    unfinished: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         kept, total = int(self.posterior.mask.sum()), self.posterior.mask.size
@@ -66,6 +68,12 @@ class Rejection:
         if self.empty_chains:
             named = ", ".join(str(chain + 1) for chain in self.empty_chains)
             words += f"; nothing was kept of chain {named}, so what only those chains saw is lost"
+        if self.unfinished:
+            named = ", ".join(repr(rule) for rule in self.unfinished)
+            words += (
+                f"; the search still found draws that break {named} when it stopped after {ROUNDS} rounds, "
+                "so some of those kept may break it too"
+            )
         return words
 
 
@@ -85,7 +93,8 @@ def reject(
         rules: in words, constraints, or rules of a model; the model's own unless given.
         points: fresh points of each rule's region.
         key: seed of the points and of the ascent.
-        ascent: search between the points too, batch by batch of draws, until no draw is found to violate.
+        ascent: search between the points too, batch by batch of draws, until no draw is found to violate or
+            the rounds run out, which `unfinished` tells. What is found is tried on all draws.
         confidence: of the interval of the acceptance rate.
 
     Raises:
@@ -97,15 +106,18 @@ def reject(
     kept = np.ones(len(flat), dtype=bool)
     by_rule: dict[str, float] = {}
     found_in_all = 0
+    unfinished: list[str] = []
     for index, term in enumerate(terms):
         checked = fresh_points(term, points, key)
         vertices = term.rule.region.vertices(term.schema)
         breaks = _breaks(posterior, term, flat, np.concatenate([checked, vertices]))
         if ascent:
             still = np.flatnonzero(kept & ~breaks)
-            more, found = _searched(posterior, term, flat[still], (key, index))
+            more, found, finished = _searched(posterior, term, flat[still], (key, index))
             breaks[still] |= more
             found_in_all += found
+            if not finished:
+                unfinished.append(rule_name(term))
         by_rule[rule_name(term)] = float(breaks.mean())
         kept &= ~breaks
     if not kept.any():
@@ -123,6 +135,7 @@ def reject(
         by_rule=by_rule,
         points=points,
         points_found=found_in_all,
+        unfinished=tuple(unfinished),
     )
 
 
@@ -141,9 +154,9 @@ def _breaks(
 
 def _searched(
     posterior: Posterior, term: RuleTerm, draws: Float[np.ndarray, "S size"], key: tuple[int, int]
-) -> tuple[Bool[np.ndarray, " S"], int]:
-    """Which draws break the rule at points found by ascent, and how many points were found."""
-    breaks = np.zeros(len(draws), dtype=bool)
+) -> tuple[Bool[np.ndarray, " S"], int, bool]:
+    """Which draws break the rule at points found by ascent, how many were found, and whether that was all."""
+    breaks, finished = np.zeros(len(draws), dtype=bool), True
     pool = np.zeros((0, len(term.schema.columns)))
     for first in range(0, len(draws), BATCH):
         batch = np.arange(first, min(first + BATCH, len(draws)))
@@ -170,7 +183,12 @@ def _searched(
                 break
             breaks[alive[found]] = True
             pool = np.concatenate([pool, points])
-    return breaks, len(pool)
+        else:
+            finished &= bool(breaks[batch].all())
+    kept = np.flatnonzero(~breaks)
+    if len(pool) and len(kept):  # what later batches broke, earlier ones may break too
+        breaks[kept] = _breaks(posterior, term, draws[kept], pool)
+    return breaks, len(pool), finished
 
 
 def _nothing_survives(count: int, by_rule: dict[str, float]) -> OCBNNError:
