@@ -10,6 +10,7 @@ import pytest
 
 from ocbnn.datasets import compas
 from ocbnn.paper.applications import read_rules
+from ocbnn.paper.plans import plan
 from ocbnn.paper.recidivism import BOUNDS, boxed_rule, figures, papers_schema, recidivism, statistics
 from ocbnn.regions import sample
 from real_data import folder_of
@@ -46,16 +47,17 @@ def test_calling_one_group_high_risk_is_a_gap_of_one() -> None:
 
 def test_the_rule_asks_for_what_people_did() -> None:
     table = made_up()
-    schema = papers_schema(table, list(compas.FEATURES))
+    schema = papers_schema(plan("recidivism", "paper"), table, list(compas.FEATURES))
     (rule,) = read_rules("recidivism", schema)
     coded = schema.encode(table)
     assert rule.region.contains(coded, schema).all()
     assert rule.locate(coded, schema).probability.tolist() == table["two_year_recid"].tolist()
 
 
-def test_the_papers_table_has_only_three_standardised_columns() -> None:
+@pytest.mark.parametrize("setting", ["paper", "reference"])
+def test_the_papers_table_has_only_three_standardised_columns(setting: str) -> None:
     table = made_up()
-    schema = papers_schema(table, list(compas.FEATURES))
+    schema = papers_schema(plan("recidivism", setting), table, list(compas.FEATURES))
     inputs = schema.to_model(schema.encode(table))
     for place, name in enumerate(compas.FEATURES):
         if name in ("age", "priors_count", "length_of_stay"):
@@ -64,14 +66,22 @@ def test_the_papers_table_has_only_three_standardised_columns() -> None:
             assert set(np.unique(inputs[:, place])) == {0.0, 1.0}
 
 
-def test_the_reference_region_is_a_box_around_the_mean() -> None:
+@pytest.mark.parametrize("features", [compas.FEATURES, compas.FEATURES[:-1]], ids=["race", "no_race"])
+def test_the_reference_region_is_a_box_around_the_mean_of_all_but_what_people_did(
+    features: tuple[str, ...],
+) -> None:
     table = made_up()
-    schema = papers_schema(table, list(compas.FEATURES))
+    schema = papers_schema(plan("recidivism", "reference"), table, list(features))
     rule = boxed_rule(schema, table, 0.2)
     points = sample(0, rule.region, schema, None, 200, "uniform")
-    age = points[:, schema.index("age")]
-    assert np.all(np.abs(age - table["age"].mean()) <= 0.2 * table["age"].std())
-    assert set(points[:, schema.index("two_year_recid")]) == {0.0, 1.0}
+    for name in features:
+        column = points[:, schema.index(name)]
+        if name != "two_year_recid":
+            assert np.all(np.abs(column - table[name].mean()) <= 0.2 * table[name].std() + 1e-9)
+        assert len(np.unique(column)) > 100
+    recid = points[:, schema.index("two_year_recid")]
+    assert (recid.min(), recid.max()) == pytest.approx((0.0, 1.0), abs=0.05)
+    assert rule.locate(points, schema).probability.tolist() == recid.tolist()
 
 
 @pytest.mark.slow

@@ -44,6 +44,7 @@ BOUNDS = (
     Bound("ocbnn", "tv_to_rule", "<=", 0.10),
 )
 STANDARDISED = ("age", "priors_count", "length_of_stay")
+RECID = "two_year_recid"
 Fitted = OCBNNClassifier | Posterior
 
 
@@ -89,16 +90,21 @@ def fit(
             return fit_estimator(
                 chosen, path if ruled else None, table[features], table[compas.TARGET], seed, {}
             )
-    schema = papers_schema(table, features)
+    schema = papers_schema(chosen, table, features)
     prior = amortized(chosen, schema, table, seed) if ruled else None
     frame = table[[*features, compas.TARGET]]
     return posterior_of(chosen, frame, compas.TARGET, (), seed, schema, base=prior)
 
 
-def papers_schema(table: pd.DataFrame, features: list[str]) -> Schema:
-    """Only age, priors_count and length_of_stay are standardised."""
-    binary = {name: {"kind": "binary", "transform": "none"} for name in features if name not in STANDARDISED}
-    return Schema.infer(table[features], target=table[compas.TARGET], task="classification", columns=binary)
+def papers_schema(chosen: Plan, table: pd.DataFrame, features: list[str]) -> Schema:
+    """Only age, priors_count and length_of_stay are standardised; the reference's box is of real numbers."""
+    boxed = chosen.own["region"] == "box"
+    columns: dict[str, dict[str, Any]] = {
+        name: {"kind": "binary", "transform": "none"} for name in features if name not in STANDARDISED
+    }
+    for name in features if boxed else ():  # 0.2 standard deviations may hold no whole number
+        columns.setdefault(name, {})["kind"] = "continuous"
+    return Schema.infer(table[features], target=table[compas.TARGET], task="classification", columns=columns)
 
 
 def amortized(chosen: Plan, schema: Schema, table: pd.DataFrame, seed: int) -> AmortizedPrior:
@@ -125,12 +131,16 @@ def amortized(chosen: Plan, schema: Schema, table: pd.DataFrame, seed: int) -> A
 
 
 def boxed_rule(schema: Schema, table: pd.DataFrame, width: float) -> Constraint:
-    """The rule in a box of some standard deviations around the mean of age, priors and length of stay."""
-    conditions = []
-    for name in STANDARDISED:
-        mean, sd = table[name].mean(), table[name].std()
-        conditions.append(f"{mean - width * sd} <= {name} <= {mean + width * sd}")
-    text = f"if {' and '.join(conditions)} then P({compas.TARGET} = 1) = two_year_recid"
+    """The rule in a box of some standard deviations around the mean of every other column (errata D5).
+
+    In it two_year_recid is any number from 0 to 1, and so is the probability that is asked for.
+    """
+    conditions = [f"0 <= {RECID} <= 1"]
+    for name in schema.names:
+        if name != RECID:
+            mean, reach = table[name].mean(), width * table[name].std()
+            conditions.append(f"{mean - reach} <= {name} <= {mean + reach}")
+    text = f"if {' and '.join(conditions)} then P({compas.TARGET} = 1) = {RECID}"
     return parse_rule(text, schema, name="by what people did")
 
 
@@ -150,7 +160,7 @@ def figures(table: pd.DataFrame, chance: Probabilities, *, seed: int) -> dict[st
 
 def statistics(table: pd.DataFrame, predicted: Labels, chance: Probabilities) -> dict[str, Statistic]:
     """Figures of rows: the groups are African-American and others, as in the paper."""
-    labels, recid = table[compas.TARGET].to_numpy(), table["two_year_recid"].to_numpy()
+    labels, recid = table[compas.TARGET].to_numpy(), table[RECID].to_numpy()
     group = table[compas.RACE].to_numpy() == 1
 
     def gap(within: np.ndarray) -> Statistic:
