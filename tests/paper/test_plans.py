@@ -70,6 +70,15 @@ def test_errata_are_lines_that_differ():
     assert [plan("fig3c", setting).fixed_points for setting in SETTINGS] == [True, True, False]  # E1
 
 
+def test_the_applications_dirichlet_is_a_sum_over_points_as_in_the_papers_equation():
+    for setting in ("paper", "reference"):
+        assert [plan(name, setting).model["reduction"] for name in ("clinical", "credit")] == ["sum", "sum"]
+        assert plan("clinical", setting).term == Dirichlet(alpha=(2.0, 40.0))
+    assert plan("credit", "reference").model["points"] == 500
+    alphas = [plan("credit", setting).term.alpha for setting in ("paper", "reference")]
+    assert alphas == [(10.0, 0.05), (10.0, 0.5)]
+
+
 def test_the_text_is_followed_in_numbers():
     chosen = plan("fig1", "paper")
     assert chosen.term == NegativeExponential(tau0=15.0, tau1=2.0, raw=True)
