@@ -11,6 +11,7 @@ from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.satisfaction import satisfaction
+from ocbnn.posterior.search import fresh_points
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
 from posterior_cases import CLASSES, NOISE, class_constants, constants, lines, number_schema
@@ -202,3 +203,25 @@ def test_rules_may_be_given_as_words_constraints_or_functions():
     assert report["cap"].verdict == "met"
     with pytest.raises(OCBNNError, match="at least one point"):
         satisfaction(posterior, [words], points=0)
+
+
+def test_one_hopeless_point_does_not_undo_what_is_predicted_at_the_others():
+    """Lines far below what is asked where x nears 2, and near it elsewhere: there the prediction obeys."""
+    slope = np.tile([-0.2, -0.1], (2, 20))
+    posterior = lines(slope, np.full_like(slope, 0.9), ["always y >= 1", "if x > 1.9 then y >= 6"])
+    truncated = replace(posterior, truncated=tuple(term.rule for term in posterior.rules))
+    found = satisfaction(truncated, [posterior.rules[0]], points=400, ascent=False)[0]
+    hopeless = (fresh_points(posterior.rules[0], 400, 0)[:, 0] > 1.9).mean()
+    assert 0.0 < hopeless < 0.1
+    assert found.points_violating.value == pytest.approx(hopeless)
+    assert satisfaction(posterior, points=400, ascent=False)[0].points_violating.value > 0.5
+
+
+def test_points_of_classes_without_common_probabilities_are_the_only_ones_not_made_to_obey():
+    rules = ["always P(label = red) >= 0.7", "if x > 1 then P(label = blue) >= 0.7"]
+    posterior = class_constants(np.full((2, 5, 3), 1 / 3), rules)
+    truncated = replace(posterior, truncated=tuple(term.rule for term in posterior.rules))
+    found = satisfaction(truncated, [posterior.rules[0]], points=100, ascent=False)[0]
+    hopeless = (fresh_points(posterior.rules[0], 100, 0)[:, 0] > 1).mean()
+    assert 0.0 < hopeless < 0.5
+    assert found.points_violating.value == pytest.approx(hopeless)

@@ -38,11 +38,11 @@ class EnforcementError(OCBNNError, ValueError):
 
 
 class RowError(EnforcementError):
-    """An error about one row, counted from the first of the rows it was found among."""
+    """An error about rows, counted from the first of those it was found among; its words are of the first."""
 
-    def __init__(self, row: int, words: str) -> None:
-        self.row, self.words = row, words
-        super().__init__(f"In row {row} {words}")
+    def __init__(self, rows: np.ndarray, words: str) -> None:
+        self.rows, self.words = rows, words
+        super().__init__(f"In row {rows[0]} {words}")
 
 
 @contextlib.contextmanager
@@ -51,7 +51,7 @@ def rows_from(first: int) -> Iterator[None]:
     try:
         yield
     except RowError as error:
-        raise RowError(error.row + first, error.words) from None
+        raise RowError(error.rows + first, error.words) from None
 
 
 def applying(
@@ -86,14 +86,16 @@ def allowed_intervals(
     """The outputs that all rules allow at each row, in raw units; an error where there are none."""
     allowed = everything(len(coded))
     for rule, rows, located in applying(rules, schema, coded):
-        here = _as_intervals(located, rule, schema)
+        here = _as_intervals(located)
+        if here is None:
+            raise _only_by_rejection(rule, schema, rows)
         lower, upper = (np.tile(ends, (1, here.lower.shape[1])) for ends in everything(len(coded)))
         lower[:, 1:], upper[:, 1:] = np.inf, -np.inf
         lower[rows], upper[rows] = here
         allowed = _intersection(allowed, Intervals(lower, upper))
     empty = np.flatnonzero(~(allowed.lower <= allowed.upper).any(axis=1))
     if empty.size:
-        raise nothing_allowed(rules, schema, coded, int(empty[0]), "have no common allowed output")
+        raise nothing_allowed(rules, schema, coded, empty, "have no common allowed output")
     return allowed
 
 
@@ -104,12 +106,12 @@ def allowed_classes(
     allowed = np.ones((len(coded), _classes(schema)), dtype=bool)
     for rule, rows, located in applying(rules, schema, coded):
         if isinstance(located, LocatedFunctions):
-            raise _only_by_rejection(rule, schema)
+            raise _only_by_rejection(rule, schema, rows)
         if isinstance(located, AllowedClasses):
             allowed[rows] &= np.asarray(located.allowed)
     empty = np.flatnonzero(~allowed.any(axis=1))
     if empty.size:
-        raise nothing_allowed(rules, schema, coded, int(empty[0]), "have no common allowed class")
+        raise nothing_allowed(rules, schema, coded, empty, "have no common allowed class")
     return allowed
 
 
@@ -134,37 +136,42 @@ def obeying_probabilities(
     ]
     for rows, located in bounds:
         result[rows] = _clipped(result[rows], located)
+    impossible = []
     for row in np.flatnonzero(broken(rules, schema, coded, result)):
         here = [(located, int(np.searchsorted(rows, row))) for rows, located in bounds if row in rows]
         found = _nearest_distribution(probabilities[row], allowed[row], here)
         if found is None:
-            raise nothing_allowed(rules, schema, coded, int(row), "allow no common probabilities")
-        result[row] = found
+            impossible.append(row)
+        else:
+            result[row] = found
+    if impossible:
+        raise nothing_allowed(rules, schema, coded, np.array(impossible), "allow no common probabilities")
     still = np.flatnonzero(broken(rules, schema, coded, result))
     if still.size:
-        raise nothing_allowed(rules, schema, coded, int(still[0]), "cannot be obeyed together")
+        raise nothing_allowed(rules, schema, coded, still, "cannot be obeyed together")
     return result
 
 
 def nothing_allowed(
-    rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"], row: int, what: str
+    rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"], rows: np.ndarray, what: str
 ) -> RowError:
-    """The error that names a row and the rules that apply there."""
-    here = coded[row : row + 1]
+    """The error about these rows that names the first of them and the rules that apply there."""
+    here = coded[rows[:1]]
     rules_here = [rule for rule, _, _ in applying(rules, schema, here)]
     named = [f"{rule.name!r}" if rule.name else f"`{rule.text(schema)}`" for rule in rules_here]
     where = ", ".join(f"{name} = {value}" for name, value in schema.decode(here).iloc[0].to_dict().items())
     return RowError(
-        row,
+        rows,
         f"({where}) the rules {', '.join(named)} {what}. "
         "Correct the rules, or ask for a prediction elsewhere.",
     )
 
 
-def _only_by_rejection(rule: Constraint, schema: Schema) -> EnforcementError:
-    return EnforcementError(
-        f"The rule `{rule.text(schema)}` is given as functions, whose allowed outputs cannot be listed; "
-        "enforce it by rejecting draws, or write it in words."
+def _only_by_rejection(rule: Constraint, schema: Schema, rows: np.ndarray) -> RowError:
+    return RowError(
+        rows,
+        f"the rule `{rule.text(schema)}` is given as functions, whose allowed outputs cannot be listed; "
+        "enforce it by rejecting draws, or write it in words.",
     )
 
 
@@ -172,7 +179,8 @@ def _classes(schema: Schema) -> int:
     return 0 if schema.target is None else len(schema.target.classes)
 
 
-def _as_intervals(located: Located, rule: Constraint, schema: Schema) -> Intervals:
+def _as_intervals(located: Located) -> Intervals | None:
+    """The outputs that one rule allows; None where they cannot be listed."""
     match located:
         case AllowedIntervals(lower, upper):
             return Intervals(np.asarray(lower, dtype=float), np.asarray(upper, dtype=float))
@@ -184,7 +192,7 @@ def _as_intervals(located: Located, rule: Constraint, schema: Schema) -> Interva
             return _merged(
                 Intervals(np.where(used, values - half, np.inf), np.where(used, values + half, -np.inf))
             )
-    raise _only_by_rejection(rule, schema)
+    return None
 
 
 def _intersection(one: Intervals, other: Intervals) -> Intervals:

@@ -136,6 +136,24 @@ def _truncated(posterior: Posterior) -> Truncated:
     return Truncated(posterior, posterior.truncated)
 
 
+def point_values(posterior: Posterior, coded: Float[np.ndarray, "b Q"], values: np.ndarray) -> np.ndarray:
+    """The point prediction as rules judge it, y or class probabilities, where the kept draws say `values`.
+
+    Where enforcement finds nothing to predict it is the mean of the draws, so that what is wrong is seen.
+    """
+    result = values.mean(axis=0)
+    rows = np.arange(len(coded) if posterior.enforced or posterior.truncated else 0)
+    while rows.size:
+        try:
+            found = predict(posterior, coded[rows], levels=(), coverage=None)
+        except allowing.RowError as error:
+            rows = np.delete(rows, error.rows)
+            continue
+        result[rows] = found.point if found.probabilities is None else found.probabilities
+        break
+    return result
+
+
 def checked_levels(levels: Sequence[float], coverage: float | None) -> tuple[float, ...]:
     """Levels as a tuple; an error where one is not a probability."""
     for value in (*levels, *(() if coverage is None else (coverage,))):
@@ -373,7 +391,7 @@ def obeying_draws(
     none = np.flatnonzero(~obeying.any(axis=0))
     if none.size:
         raise allowing.nothing_allowed(
-            rules, posterior.schema, coded, int(none[0]), "are obeyed by none of the draws' functions"
+            rules, posterior.schema, coded, none, "are obeyed by none of the draws' functions"
         )
     return obeying
 

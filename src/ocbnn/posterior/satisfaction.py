@@ -21,7 +21,6 @@ from jaxtyping import Bool, Float
 
 from ocbnn import violation
 from ocbnn.errors import OCBNNError
-from ocbnn.posterior.allowed import EnforcementError
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import (
     CONFIDENCE,
@@ -36,7 +35,7 @@ from ocbnn.posterior.figures import (
     share_figure,
 )
 from ocbnn.posterior.functions import function_blocks
-from ocbnn.posterior.predict import predict
+from ocbnn.posterior.predict import point_values
 from ocbnn.posterior.satisfied import (
     GroupFigures,
     Satisfaction,
@@ -184,7 +183,7 @@ def _at_fresh(
         if isinstance(located, AllowedClasses):
             masses.append(np.where(located.allowed, 0.0, values).sum(axis=-1).sum(axis=-1))
         means = np.tensordot(weights, values[kept], axes=1)
-        predicted = np.concatenate([_point_values(posterior, fresh[block], values[kept])[None], means])
+        predicted = np.concatenate([point_values(posterior, fresh[block], values[kept])[None], means])
         broken = _finite(violation.margin(term.rule.output, located, predicted)) > 0
         breaks.append(broken[0])
         # Predictions that are made to obey do so whichever draws are left out.
@@ -197,17 +196,6 @@ def _at_fresh(
         np.concatenate(breaks),
         np.concatenate(without, axis=1),
     )
-
-
-def _point_values(posterior: Posterior, coded: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The point prediction as rules judge it: y, or class probabilities."""
-    if not posterior.enforced and not posterior.truncated:
-        return values.mean(axis=0)
-    try:
-        prediction = predict(posterior, coded, levels=(), coverage=None)
-    except EnforcementError:  # no kept draw obeys at one of these points: a violation to be counted
-        return values.mean(axis=0)
-    return prediction.point if prediction.probabilities is None else prediction.probabilities
 
 
 def _finite(margin: object) -> np.ndarray:

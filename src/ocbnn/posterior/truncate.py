@@ -138,14 +138,13 @@ class Truncated:
     def _checked_mass(self, coded: Float[np.ndarray, "b Q"], mass: Float[np.ndarray, " b"]) -> None:
         little = np.flatnonzero(~(mass >= LEAST_MASS))
         if little.size:
-            row = int(little[0])
             raise allowing.nothing_allowed(
                 self.rules,
                 self.posterior.schema,
                 coded,
-                row,
-                f"leave {mass[row]:.1e} of the predictive's mass, less than {LEAST_MASS:g}: the draws say "
-                "nothing about what is allowed there; fit with the rules in the prior",
+                little,
+                f"leave {mass[little[0]]:.1e} of the predictive's mass, less than {LEAST_MASS:g}: the draws "
+                "say nothing about what is allowed there; fit with the rules in the prior",
             )
 
     def _numbers(
