@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
 import weakref
 from dataclasses import dataclass
@@ -122,6 +123,30 @@ def test_until_ess_gives_up_at_most(model: Model) -> None:
     assert result.draws.shape == (2, 120, model.size)
     assert result.log_density is not None
     assert result.log_density.shape == (2, 120)
+    words = r"; of 1,000,000 effective draws asked for, the 120 draws of each chain allowed gave [\d,]+"
+    assert re.search(words, result.status)
+
+
+def test_divergences_and_acceptance_are_of_the_draws_that_are_kept(model: Model) -> None:
+    """A chunk has 50 steps, and 10 were asked for."""
+    wild = Hmc(warmup=0, adapt=False, step_size=50.0, trajectory=200.0)
+    result = infer(model, wild, members=2, draws=10, prepare_with=QUICK, cores=2)
+    assert result.divergences.tolist() == [10, 10]
+
+
+def test_an_interrupt_while_rules_are_judged_keeps_the_draws(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    whole = short(model, "hmc")
+    monkeypatch.setattr("ocbnn.inference.run.judge", interrupted)
+    result = short(model, "hmc")
+    assert np.array_equal(result.draws, whole.draws)
+    assert not result.complete
+    assert result.rules == ()
+    assert result.status.startswith("interrupted before the rules were judged; ")
 
 
 def test_an_interrupt_while_drawing_gives_a_usable_result_that_says_so(model: Model) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import shutil
 from pathlib import Path
 
 import jax
@@ -65,6 +66,15 @@ def resume(folder: Path, given: Model, engine: Hmc | None = None, seed: int = 0)
 def test_a_folder_that_holds_a_run_is_not_overwritten(model: Model, finished: Path) -> None:
     with pytest.raises(InferenceError, match=r"already holds a run. Give resume=True"):
         infer(model, "hmc", folder=finished)
+
+
+def test_chunks_without_their_description_are_no_beginning_of_another_run(
+    model: Model, finished: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    (tmp_path / "run" / "run.json").unlink()
+    with pytest.raises(InferenceError, match="parts of another run"):
+        infer(model, "hmc", folder=tmp_path / "run")
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,18 @@ def test_chains_start_at_draws_of_the_prior_and_optimisers_where_networks_do(noi
     assert np.array_equal(chains, starting_positions(noisy, 400, 0, Hmc()))
 
 
+def test_a_member_whose_start_is_hopeless_begins_where_a_better_one_does(
+    noisy: Model, warmed: tuple[np.ndarray, np.ndarray]
+) -> None:
+    good = warmed[1][:2]
+    positions = np.concatenate([np.full((5, noisy.size), 1e3), good])
+    with precision("float64"):
+        found = WarmStart(retries=1).without_stragglers(
+            density_of(noisy), positions, fixed_context(noisy), again=lambda attempt: positions
+        )
+    assert all(any(np.array_equal(each, one) for one in good) for each in found)
+
+
 def test_room_changes_nothing_until_points_are_found(model: Model) -> None:
     (rule,) = rule_terms(model)
     roomy = with_room(rule, 3)

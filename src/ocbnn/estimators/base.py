@@ -25,6 +25,7 @@ from ocbnn.estimators.showing import Showing
 from ocbnn.estimators.tables import Rows, array_kinds, distinct_rows, read_table
 from ocbnn.inference.engines import choose
 from ocbnn.inference.feed import rule_terms, with_rules
+from ocbnn.inference.prepare import Settings
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.run import infer
 from ocbnn.model import Model
@@ -142,8 +143,11 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             **options,
         )
 
-    def _infer(self, model: Model, seed: int, **run: Any) -> Result:
+    def _infer(self, model: Model, seed: int, *, frozen: bool = False, **run: Any) -> Result:
         """Draws of the model; `run` are options of `infer` that are about this run alone.
+
+        With `frozen`, rules are scored at the points they have, and no other is looked for: a twin of a fit is
+        to differ from it in nothing but what it leaves out.
 
         Raises:
             KeyboardInterrupt: Ctrl-C, where nobody looks on: a fit inside a cross-validation must not pass
@@ -157,7 +161,7 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             seed=seed,
             batch=None if self.batch is None else defaults.positive(self.batch, "batch"),
             cores=self.cores,
-            prepare_with=self.preparation,
+            prepare_with=(self.preparation or Settings()).frozen() if frozen else self.preparation,
             **run,
         )
         if not result.complete and not (run.get("folder") or run.get("progress")):
@@ -310,7 +314,8 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """
         check_is_fitted(self)
         model = replace(with_given_strengths(self.posterior_.model), data=None)
-        return Posterior.from_result(self._infer(model, int(self.posterior_.provenance["seed"]), **run))
+        seed = int(self.posterior_.provenance["seed"])
+        return Posterior.from_result(self._infer(model, seed, frozen=True, **run))
 
     def _twin(self, rules: tuple[RuleTerm, ...], **run: Any) -> Posterior:
         """The posterior of the same rows under some of the rules, as strong as they are in the fit.
@@ -327,7 +332,8 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         if not rules and isinstance(base, AmortizedPrior):
             base = base.base
         twin = with_given_strengths(replace(model, prior=replace(model.prior, base=base, rules=rules)))
-        return Posterior.from_result(self._infer(twin, int(self.posterior_.provenance["seed"]), **run))
+        seed = int(self.posterior_.provenance["seed"])
+        return Posterior.from_result(self._infer(twin, seed, frozen=True, **run))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator as a folder of plain files; `ocbnn.load(path)` gives it back."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 import jax
@@ -54,6 +54,10 @@ class Settings:
         if self.start not in (None, *get_args(Start)):
             known = ", ".join(get_args(Start))
             raise InferenceError(f"start is one of {known}, or None, not {self.start!r}.")
+
+    def frozen(self) -> Settings:
+        """The same, without the search for further points: for a model whose points are what they shall be."""
+        return self if self.warm is None else replace(self, warm=replace(self.warm, searches=0))
 
 
 def prepare(

@@ -173,6 +173,7 @@ class _Run:
         self.wanted = 0
         self.hardest: np.ndarray | None = None  # where draws were worth least, of all probes
         self.complete = True
+        self.fell_short = ""  # of the effective draws asked for
         self.watch = None if report is None else _Watch(report)
         self.seconds: dict[str, float] = {}
 
@@ -246,6 +247,11 @@ class _Run:
         """How many draws are needed, judged from those wanted so far alone: resumed runs judge alike."""
         reached = self._reached(self._values(self.wanted), until.target)
         if reached >= until.target or self.wanted >= until.most:
+            if reached < until.target:
+                asked = f"of {until.target:,.0f} effective draws asked for"
+                self.fell_short = (
+                    f"; {asked}, the {until.most:,} draws of each chain allowed gave {reached:,.0f}"
+                )
             return self.wanted
         # Effective draws grow linearly; early estimates are noisy, so never more than double at once.
         needed = self.wanted * min(2.0, 1.05 * until.target / max(reached, 1.0))
@@ -307,8 +313,9 @@ class _Run:
             chunks = self.warm[-1:]
             kept = loop.final_draws(draws)
             values = self._function_values(kept)
-        acceptance = np.concatenate([c.acceptance for c in chunks], axis=1).mean(axis=1)
-        divergences = np.concatenate([c.diverged for c in chunks], axis=1).sum(axis=1)
+        counted = count if along else None
+        acceptance = np.concatenate([c.acceptance for c in chunks], axis=1)[:, :counted].mean(axis=1)
+        divergences = np.concatenate([c.diverged for c in chunks], axis=1)[:, :counted].sum(axis=1)
         trace = np.concatenate([c.log_density.mean(axis=0) for c in self.warm]) if self.warm else np.zeros(0)
         diagnostics = diagnose_run(
             model=model,
@@ -320,7 +327,11 @@ class _Run:
             divergences=divergences,
             trace=trace,
         )
-        outcomes = judge(self.prepared, kept, seed=self.seed)
+        sampled = self.complete
+        outcomes = self._judge(kept)
+        label = (
+            self._interrupted() if sampled == self.complete else "interrupted before the rules were judged; "
+        )
         logs = np.concatenate([c.log_density for c in chunks], axis=1)[:, :count] if along else None
         compiling = self.prepared.seconds.get("compile", 0.0) + loop.compile_seconds
         total = time.perf_counter() - began
@@ -330,7 +341,7 @@ class _Run:
             engine=self.engine.name,
             settings={**asdict(self.engine), "why": why},  # type: ignore[call-overload]
             seed=self.seed,
-            status=f"{self._interrupted()}{diagnostics.status}{_verdicts(outcomes)}",
+            status=f"{label}{diagnostics.status}{self.fell_short}{_verdicts(outcomes)}",
             converged=diagnostics.converged and self.complete,
             diagnostics=diagnostics,
             rules=outcomes,
@@ -342,6 +353,14 @@ class _Run:
             work=self.prepared.work + sum(c.work for c in (*self.warm, *(chunk for chunk, _ in self.kept))),
             trace=trace,
         )
+
+    def _judge(self, draws: np.ndarray) -> tuple[RuleOutcome, ...]:
+        """What became of each rule; none where this is interrupted, and the draws are kept."""
+        try:
+            return judge(self.prepared, draws, seed=self.seed)
+        except KeyboardInterrupt:
+            self.complete = False
+            return ()
 
     def _interrupted(self) -> str:
         if self.complete:

@@ -44,6 +44,8 @@ class RunFolder:
                 raise InferenceError(
                     f"{self.path} already holds a run. Give resume=True to go on with it, or another folder."
                 )
+            if any(self.path.glob("*.safetensors")):
+                raise InferenceError(f"{self.path} holds parts of another run. Give another folder.")
             self.path.mkdir(parents=True, exist_ok=True)
             self._write(file, json.dumps(wanted, indent=1).encode())
             return

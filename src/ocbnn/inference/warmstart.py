@@ -100,10 +100,10 @@ class WarmStart:
         for attempt in range(1, self.retries + 1):
             heights = np.asarray(log_density(jnp.asarray(positions), context))
             lost = ~(heights >= np.nanmax(heights) - density.size - 100.0)
-            if not lost.any():
+            if not lost.any() or lost.all():
                 return positions
-            others = again(attempt) if attempt < self.retries else positions[np.argsort(lost, kind="stable")]
-            positions[lost] = others[: lost.sum()]
+            others = again(attempt) if attempt < self.retries else positions[~lost]
+            positions[lost] = np.resize(others, (lost.sum(), density.size))
         return positions
 
     def add_found_points(self, key: int, model: Model, positions: Float[np.ndarray, "members size"]) -> Model:

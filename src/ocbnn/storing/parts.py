@@ -189,7 +189,8 @@ def restored_rule(
 ) -> RuleTerm:
     """A rule with its term and points.
 
-    Samplers that start from rows start from the rule's own points: training rows are not in the file.
+    Samplers that start from rows start from the points drawn for the rule: training rows are not in the file,
+    and corners and points that a search has found are no rows one could meet.
     """
     points, weights = arrays[f"rules.{index}.points"], arrays[f"rules.{index}.weights"]
     # Points need a rule term to be located, and a rule term needs points: begin with none.
@@ -199,7 +200,7 @@ def restored_rule(
         empty,
         points=located,
         sampler=stored.sampler,
-        data=points,
+        data=points[: stored.drawn or None],
         drawn=stored.drawn,
         strength_is_free=stored.strength_is_free,
     )
