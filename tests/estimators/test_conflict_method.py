@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-
 from scipy.special import logsumexp
 from scipy.stats import norm
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-import shutil
 from pathlib import Path
 
 import jax

@@ -146,8 +146,8 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def _infer(self, model: Model, seed: int, *, frozen: bool = False, **run: Any) -> Result:
         """Draws of the model; `run` are options of `infer` that are about this run alone.
 
-        With `frozen`, rules are scored at the points they have, and no other is looked for: a twin of a fit is
-        to differ from it in nothing but what it leaves out.
+        With `frozen`, rules are scored at the points they have, and no other is looked for: a twin of a fit
+        is to differ from it in nothing but what it leaves out.
 
         Raises:
             KeyboardInterrupt: Ctrl-C, where nobody looks on: a fit inside a cross-validation must not pass

@@ -56,7 +56,7 @@ class Settings:
             raise InferenceError(f"start is one of {known}, or None, not {self.start!r}.")
 
     def frozen(self) -> Settings:
-        """The same, without the search for further points: for a model whose points are what they shall be."""
+        """The same without the search for further points: those the model has are what they shall be."""
         return self if self.warm is None else replace(self, warm=replace(self.warm, searches=0))
 
 
