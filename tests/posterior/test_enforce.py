@@ -362,6 +362,35 @@ def test_uncertainty_after_rejection_is_that_of_the_draws_that_obey_at_the_row()
     np.testing.assert_allclose(prediction.aleatoric, expected, rtol=1e-9)
 
 
+def test_numbers_after_rejection_are_of_the_draws_that_obey_at_the_row():
+    """The last draw is rejected nowhere that was tried, and disobeys at rows of x > 0."""
+    base = lines([[0.0, 0.0, 4.0]], [[0.5, 1.5, 0.0]], ["if x > 0 then y <= 2"])
+    model = Model.build(schema=base.schema, hidden=(), rules=["if x > 0 then y <= 2"])
+    noises = np.log([[[0.1], [0.3], [0.8]]])
+    posterior = Posterior(np.concatenate([base.draws, noises], axis=-1), model)
+    coded = np.array([[-1.0], [1.0], [-0.5]])
+    found = predict(replace(posterior, enforced=posterior.rules), coded)
+    alone = predict(posterior.with_kept(np.array([[True, True, False]])), coded)
+    every = predict(posterior, coded)
+    for row, expected in enumerate((every, alone, every)):
+        for name in ("point", "epistemic", "aleatoric", "total"):
+            np.testing.assert_allclose(getattr(found, name)[row], getattr(expected, name)[row], rtol=1e-9)
+        for name in ("mean", "sd", "quantiles", "median", "hdi"):
+            both = (getattr(each.observation, name)[row] for each in (found, expected))
+            np.testing.assert_allclose(*both, rtol=1e-9)
+    np.testing.assert_allclose(found.total, found.observation.sd**2)
+    bare = predict(replace(posterior, enforced=posterior.rules), coded, levels=(), coverage=None)
+    np.testing.assert_array_equal(bare.total, found.total)
+
+
+def test_calibration_after_rejection_is_of_the_draws_that_obey_at_the_row():
+    posterior = constants(np.array([[1.0, 1.0, 9.0]]), ["always y <= 5"])
+    y = norm.ppf((np.arange(200) + 0.5) / 200, 1.0, NOISE)
+    found = calibration(replace(posterior, enforced=posterior.rules), np.zeros((200, 1)), y)
+    for each in found.bins:
+        assert each.observed == pytest.approx(each.predicted, abs=1 / 200)
+
+
 def test_a_truncated_posterior_predicts_samples_and_is_judged_as_its_truncation():
     posterior = constants(np.linspace(0.0, 2.0, 40).reshape(2, 20), ["always y >= 1"])
     restricted = truncate(posterior)

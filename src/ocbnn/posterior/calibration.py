@@ -19,10 +19,11 @@ from jaxtyping import Bool, Float
 from scipy.special import ndtr
 
 from ocbnn.errors import OCBNNError
+from ocbnn.posterior.allowed import rows_from
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import CONFIDENCE, clopper_pearson, require_confidence
 from ocbnn.posterior.functions import Table, as_coded, function_blocks
-from ocbnn.posterior.predict import predict
+from ocbnn.posterior.predict import obeying_draws, predict
 from ocbnn.posterior.truncate import truncate
 
 BINS = 10
@@ -117,8 +118,12 @@ def judged(posterior: Posterior, table: Table, y: Any) -> Judged:
     if posterior.truncated:
         below = truncate(posterior, posterior.truncated).probability_below(coded, raw)
     else:
+        rules = tuple(term.rule for term in posterior.enforced)
         for block, values in function_blocks(posterior, coded):
-            below[block] = ndtr((raw[block] - values) / posterior.noise[:, None]).mean(axis=0)
+            with rows_from(block.start):
+                obeying = obeying_draws(posterior, rules, coded[block], values)
+            each = ndtr((raw[block] - values) / posterior.noise[:, None])
+            below[block] = np.where(obeying, each, 0.0).sum(axis=0) / obeying.sum(axis=0)
     needed = np.abs(2.0 * below - 1.0)
     return Judged(needed, np.ones(len(coded), dtype=bool), needed)
 

@@ -291,18 +291,26 @@ def _number_block(
     coverage: float | None,
 ) -> Prediction:
     noise = posterior.noise
-    function = draws_summary(values, levels, coverage)
-    aleatoric = np.full(values.shape[1], np.mean(noise**2))
+    obeying = obeying_draws(posterior, rules, coded, values)
+    function = draws_summary(values, levels, coverage, obeying if rules else None)
+    aleatoric = np.where(obeying, noise[:, None] ** 2, 0.0).sum(axis=0) / obeying.sum(axis=0)
     epistemic = function.sd**2
-    observation = mixture_summary(
-        Mixture(values, noise), function.mean, np.sqrt(epistemic + aleatoric), levels, coverage
-    )
-    point = function.mean
-    if rules:
-        obeying = obeying_draws(posterior, rules, coded, values)
-        function = draws_summary(values, levels, coverage, obeying)
-        point = point_within(posterior, rules, coded, values, obeying)
+    sd = np.sqrt(epistemic + aleatoric)
+    observation = mixture_summary(Mixture(values, noise), function.mean, sd, levels, coverage)
+    for row in np.flatnonzero(~obeying.all(axis=0)):  # few: rejection has tried many points
+        keep, one = obeying[:, row], slice(row, row + 1)
+        some = Mixture(values[keep, one], noise[keep])
+        _put(observation, int(row), mixture_summary(some, function.mean[one], sd[one], levels, coverage))
+    point = point_within(posterior, rules, coded, values, obeying) if rules else function.mean
     return Prediction(point, function, observation, None, epistemic, aleatoric)
+
+
+def _put(summary: Summary, row: int, other: Summary) -> None:
+    """One row's quantiles and interval, taken from a summary of that row alone."""
+    for name in ("quantiles", "median", "hdi"):
+        values = getattr(summary, name)
+        if values is not None:
+            values[row] = getattr(other, name)[0]
 
 
 def mixture_summary(
@@ -386,7 +394,7 @@ def entropy(probabilities: np.ndarray) -> np.ndarray:
 def obeying_draws(
     posterior: Posterior, rules: Sequence[Constraint], coded: np.ndarray, values: np.ndarray
 ) -> Bool[np.ndarray, "S b"]:
-    """Which draws obey all rules at each row; an error where none does."""
+    """Which draws obey all rules at each row, all where there are no rules; an error where none does."""
     obeying = ~allowing.broken(rules, posterior.schema, coded, values)
     none = np.flatnonzero(~obeying.any(axis=0))
     if none.size:
