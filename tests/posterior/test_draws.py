@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 
 import arviz_stats
 import jax
@@ -16,6 +17,7 @@ from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.warmstart import WarmStart, with_found
 from ocbnn.model import Data, Model
 from ocbnn.posterior.draws import Posterior, data_hash, rule_provenance
+from ocbnn.posterior.enforce import truncate
 from ocbnn.posterior.functions import function_draws
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
@@ -158,3 +160,25 @@ def test_a_tree_of_classes_has_their_names_and_a_prior_has_no_rows(frame):
     assert len(tree["posterior"]["row"]) == 5
     prior = class_constants(np.full((1, 4, 3), 1 / 3)).to_datatree()
     assert set(prior.children) == {"posterior", "sample_stats"}
+
+
+def test_a_tree_of_a_truncated_posterior_holds_only_what_is_allowed(frame):
+    model = Model.build(frame=frame[["x", "y"]], target="y", hidden=(2,), rules=["always not 4 <= y <= 5"])
+    posterior = random_posterior(model, (2, 50))
+    tree = replace(posterior, truncated=truncate(posterior).rules).to_datatree(rows=5)
+    drawn, plain = (
+        each["posterior_predictive"]["y"].values for each in (tree, posterior.to_datatree(rows=5))
+    )
+    assert drawn.shape == plain.shape == (2, 50, 5)
+    assert ((plain > 4) & (plain < 5)).any()
+    assert not ((drawn > 4) & (drawn < 5)).any()
+    functions = tree["posterior"]["function"].values
+    np.testing.assert_array_equal(functions, posterior.to_datatree(rows=5)["posterior"]["function"].values)
+
+
+def test_a_tree_of_truncated_classes_holds_indices_of_allowed_ones(frame):
+    labelled = frame.assign(label=np.resize(["a", "b", "c"], len(frame)))[["x", "label"]]
+    model = Model.build(frame=labelled, target="label", hidden=(2,), rules=["always not label = b"])
+    posterior = random_posterior(model, (2, 50))
+    tree = replace(posterior, truncated=truncate(posterior).rules).to_datatree(rows=5)
+    assert set(np.unique(tree["posterior_predictive"]["y"].values)) == {0, 2}
