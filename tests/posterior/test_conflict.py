@@ -11,6 +11,9 @@ from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
 from ocbnn.posterior import Posterior
 from ocbnn.posterior.conflict import conflict, log_scores, point_predictions
+from ocbnn.posterior.enforce import truncate
+from ocbnn.posterior.predict import predict
+from posterior_cases import class_constants
 
 RULES = ("if x > 2 then y >= 10", "if x < 0 then y <= 50")
 
@@ -127,3 +130,39 @@ def test_a_probabilistic_rule_is_measured_by_total_variation():
     assert found.violation_with.value == pytest.approx(0.0, abs=1e-9)
     assert found.change_inside == pytest.approx(0.4)
     assert found.where["P(label = 1) without it"].iloc[0] == pytest.approx(0.9)
+
+
+def test_scores_and_changes_of_a_truncated_posterior_are_of_the_restricted_predictive(lines):
+    _, free = lines
+    truncated = replace(free, truncated=truncate(free, ["if x > 2 then y >= 5"]).rules)
+    x, y = np.array([-1.0, 2.5, 2.5]), np.array([3.0, 7.0, 4.0])
+    functions = 2 * x + np.linspace(-1, 1, 9)[:, None]
+    whole = norm.pdf(y, functions, 2.0).mean(axis=0)
+    mass = norm.sf(5.0, functions[:, 1], 2.0).mean()
+    expected = np.log([whole[0], whole[1] / mass, np.finfo(float).tiny])  # the last y is forbidden
+    table = pd.DataFrame({"x": x})
+    np.testing.assert_allclose(log_scores(truncated, table, y), expected, rtol=1e-9)
+    np.testing.assert_array_equal(point_predictions(truncated, table), predict(truncated, table).point)
+    with pytest.raises(OCBNNError, match="less than 1e-06"):
+        log_scores(replace(free, truncated=truncate(free, ["if x > 2 then y >= 99"]).rules), table, y)
+
+
+def test_scores_after_rejection_are_of_the_draws_that_obey_at_the_row(lines):
+    _, free = lines
+    enforced = replace(free, enforced=free.rules)  # of the nine lines 2x ± 1 the upper five obey at 5.05
+    x, y = pd.DataFrame({"x": [1.0, 5.05]}), np.array([2.0, 10.1])
+    shifts = np.linspace(-1, 1, 9)
+    expected = [norm.logpdf(0.0, shifts, 2.0), norm.logpdf(0.0, shifts[4:], 2.0)]
+    np.testing.assert_allclose(
+        log_scores(enforced, x, y), [np.log(np.exp(each).mean()) for each in expected], rtol=1e-6
+    )
+    np.testing.assert_allclose(point_predictions(enforced, x), [2.0, 10.6])
+
+
+def test_scores_of_truncated_classes_are_of_the_restricted_probabilities():
+    drawn = np.array([[[0.2, 0.3, 0.5], [0.4, 0.1, 0.5]]])
+    posterior = class_constants(drawn, ["always not label = red"])
+    truncated = replace(posterior, truncated=truncate(posterior).rules)
+    found = log_scores(truncated, np.zeros((2, 2)), ["blue", "red"])
+    np.testing.assert_allclose(found, np.log([0.6, np.finfo(float).tiny]), rtol=1e-6)
+    np.testing.assert_allclose(point_predictions(truncated, np.zeros((1, 2))), [[0.6, 0.4, 0.0]], atol=1e-9)

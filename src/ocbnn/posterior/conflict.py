@@ -16,15 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from scipy.special import logsumexp
-from scipy.stats import norm
 
 from ocbnn.errors import OCBNNError
+from ocbnn.posterior.allowed import rows_from
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import Figure
 from ocbnn.posterior.functions import Table, as_coded, function_blocks
+from ocbnn.posterior.mixtures import Mixture, log_density
+from ocbnn.posterior.predict import obeying_draws, point_values, predict
 from ocbnn.posterior.satisfaction import satisfaction
 from ocbnn.posterior.search import fresh_points, rule_name
+from ocbnn.posterior.truncate import Truncated
 from ocbnn.priors.conditional import RuleTerm
 
 POINTS = 500
@@ -141,27 +143,41 @@ def conflict(
 
 
 def log_scores(posterior: Posterior, table: Table, y: Any) -> Float[np.ndarray, " n"]:
-    """Log predictive density of every row: log (1/S) Σ_s p(y | Φ_s(x)), y in raw units."""
+    """Log predictive density of every row: log (1/S) Σ_s p(y | Φ_s(x)), y in raw units.
+
+    Under enforcement it is that of what is predicted, and an error where that is nothing. An outcome that
+    cannot be then scores the logarithm of the smallest number, −708, and not −∞.
+    """
     coded = as_coded(posterior, table)
     target = posterior.target
     model_y = target.to_model(pd.Series(np.asarray(y), name=target.name))
     if len(model_y) != len(coded):
         raise OCBNNError(f"There are {len(coded)} rows, but {len(model_y)} values of the target.")
-    scores = np.empty(len(coded))
+    least = np.finfo(float).tiny
+    if posterior.classes:
+        probabilities = predict(posterior, coded, levels=(), coverage=None).probabilities
+        assert probabilities is not None
+        return np.log(np.maximum(probabilities[np.arange(len(coded)), model_y], least))
+    raw = target.to_raw(model_y)
+    if posterior.truncated:
+        scores = Truncated(posterior, posterior.truncated).log_density(coded, raw)
+        return np.where(np.isneginf(scores), np.log(least), scores)
+    scores, rules = np.empty(len(coded)), tuple(term.rule for term in posterior.enforced)
     for block, values in function_blocks(posterior, coded):
-        if posterior.classes:
-            chosen = values.mean(axis=0)[np.arange(values.shape[1]), model_y[block]]
-            scores[block] = np.log(np.maximum(chosen, np.finfo(float).tiny))
-        else:
-            raw = target.to_raw(model_y[block])
-            densities = norm.logpdf(raw, values, posterior.noise[:, None])
-            scores[block] = logsumexp(densities, axis=0) - np.log(len(values))
+        with rows_from(block.start):
+            obeying = obeying_draws(posterior, rules, coded[block], values)
+        scores[block] = log_density(Mixture(values, posterior.noise), raw[block], obeying)
     return scores
 
 
 def point_predictions(posterior: Posterior, table: Table) -> np.ndarray:
-    """The mean of Φ over draws: y raw `(n,)`, or class probabilities `(n, C)`."""
-    return np.concatenate([values.mean(axis=0) for _, values in function_blocks(posterior, table)])
+    """The mean of Φ over draws: y raw `(n,)`, or class probabilities `(n, C)`.
+
+    Under enforcement it is what is predicted, and the mean only where nothing can be.
+    """
+    coded = as_coded(posterior, table)
+    blocks = function_blocks(posterior, coded)
+    return np.concatenate([point_values(posterior, coded[block], values) for block, values in blocks])
 
 
 def _violation(posterior: Posterior, rule: RuleTerm, points: int, key: int) -> tuple[str, Figure]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
-from scipy.special import ndtr, ndtri
+from jaxtyping import Bool, Float
+from scipy.special import logsumexp, ndtr, ndtri
 
 STEPS = 200
 PRECISION = 1e-12
@@ -231,6 +231,17 @@ def _bracket(
     low = np.maximum((mixture.mean - FAR * mixture.sd[:, None]).min(axis=0), allowed.lower.min(axis=1))
     high = np.minimum((mixture.mean + FAR * mixture.sd[:, None]).max(axis=0), allowed.upper.max(axis=1))
     return np.minimum(low, high), np.maximum(low, high)
+
+
+def log_density(
+    mixture: Mixture, value: Float[np.ndarray, " b"], some: Bool[np.ndarray, "S b"] | None = None
+) -> Float[np.ndarray, " b"]:
+    """Log density of the whole mixture at each row's value; of some of its draws where that is given."""
+    sd = mixture.sd[:, None]
+    each = -0.5 * ((value - mixture.mean) / sd) ** 2 - np.log(sd * np.sqrt(2.0 * np.pi))
+    if some is None:
+        return np.asarray(logsumexp(each, axis=0) - np.log(len(each)))
+    return np.asarray(logsumexp(np.where(some, each, -np.inf), axis=0) - np.log(some.sum(axis=0)))
 
 
 def mass_below(

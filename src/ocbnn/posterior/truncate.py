@@ -16,7 +16,14 @@ from jaxtyping import Float
 from ocbnn.posterior import allowed as allowing
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import Table, as_coded, function_blocks
-from ocbnn.posterior.mixtures import Intervals, Mixture, mass_below, restricted_moments, sample_restricted
+from ocbnn.posterior.mixtures import (
+    Intervals,
+    Mixture,
+    log_density,
+    mass_below,
+    restricted_moments,
+    sample_restricted,
+)
 from ocbnn.posterior.predict import (
     COVERAGE,
     LEVELS,
@@ -115,6 +122,20 @@ class Truncated:
                 self._checked_mass(coded[block], mass)
                 below[block] = mass_below(mixture, allowed, y[block]) / mass
         return below
+
+    def log_density(self, table: Table, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Log density of y under the restricted predictive, −inf where y is forbidden; numbers only."""
+        coded = as_coded(self.posterior, table)
+        scores = np.empty(len(coded))
+        for block, values in function_blocks(self.posterior, coded):
+            with allowing.rows_from(block.start):
+                mixture, allowed = Mixture(values, self.posterior.noise), self._allowed(coded[block])
+                mass = restricted_moments(mixture, allowed).total_mass
+                self._checked_mass(coded[block], mass)
+            there = y[block]
+            inside = ((allowed.lower <= there[:, None]) & (there[:, None] <= allowed.upper)).any(axis=1)
+            scores[block] = np.where(inside, log_density(mixture, there) - np.log(mass), -np.inf)
+        return scores
 
     def _samples(
         self,
