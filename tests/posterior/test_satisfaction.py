@@ -10,6 +10,7 @@ import pytest
 from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
 from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.figures import halves
 from ocbnn.posterior.satisfaction import satisfaction
 from ocbnn.posterior.search import fresh_points
 from ocbnn.rules.constraint import Constraint
@@ -75,6 +76,17 @@ def test_ascent_finds_a_corner_that_sampling_misses(bumpy):
     assert climbed.draws_violating.value == pytest.approx(1 / 3)
     assert sum(climbed.worst_point.values()) > 10.0
     assert climbed.points_found >= 1
+
+
+def test_the_worst_point_is_not_looked_for_on_the_draws_that_estimate_it(bumpy):
+    """Only the other half of the chains has the bump, so the finding half cannot know of it."""
+    draws = bumpy.draws.copy()
+    draws[::2, :, 7] = 0.0
+    posterior = replace(bumpy, draws=draws)
+    found = satisfaction(posterior, ["always y <= 1.5"], points=200)[0]
+    assert not halves(posterior).finding[1::2].any()
+    assert found.epsilon_worst.value == 0.0
+    assert found.draws_violating.value == pytest.approx(1 / 6)  # which all draws are searched for
 
 
 def test_class_rules_report_the_probability_outside_too():

@@ -119,13 +119,13 @@ def _measured(posterior: Posterior, term: RuleTerm, points: int, key: int, ascen
     finding = halves(posterior).finding
     at_fresh = _at_fresh(posterior, every, term, fresh, finding.ravel())
     candidates = fresh[at_fresh.worst][None]
+    elsewhere = fresh[:0]
     if ascent:
-        found = climb(posterior, term, posterior.draws[finding], (key, 1))
-        extreme = climb(posterior, term, posterior.flat, (key, 2), score="worst draw")
-        candidates = np.concatenate([candidates, found, extreme])
-    there = _margins(every, term, candidates)
-    # The worst point is chosen by the finding half alone.
-    chosen = int(np.lexsort(_badness(there[finding.ravel()]))[-1])
+        candidates = np.concatenate([candidates, climb(posterior, term, posterior.draws[finding], (key, 1))])
+        elsewhere = climb(posterior, term, posterior.flat, (key, 2), score="worst draw")
+    there = _margins(every, term, np.concatenate([candidates, elsewhere]))
+    # The worst point is found and chosen by the finding half alone; what all draws found is tried besides.
+    chosen = int(np.lexsort(_badness(there[finding.ravel(), : len(candidates)]))[-1])
     violated = at_fresh.violated
     anywhere = violated.any(axis=1) | (there > 0).any(axis=1)
     return _Measured(
@@ -137,7 +137,7 @@ def _measured(posterior: Posterior, term: RuleTerm, points: int, key: int, ascen
         mass=None if at_fresh.mass is None else at_fresh.mass.reshape(shape),
         point_breaks=at_fresh.point_breaks,
         point_breaks_without=at_fresh.point_breaks_without,
-        found=len(candidates) - 1 if ascent else 0,
+        found=there.shape[1] - 1,
         worst=candidates[chosen],
         worst_finding=float((there[finding.ravel(), chosen] > 0).mean()),
         worst_series=(there[:, chosen] > 0).astype(float).reshape(shape),
