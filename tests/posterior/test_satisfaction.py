@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ocbnn.errors import OCBNNError
+from ocbnn.inference.feed import Feed, rule_terms
 from ocbnn.model import Model
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import halves
@@ -52,6 +53,17 @@ def test_fifty_particles_show_nothing_at_one_in_a_hundred_and_two_thousand_draws
     assert satisfaction(few, points=20)[0].verdict == "not shown at this tolerance"
     assert satisfaction(few, points=20)[0].epsilon_mean.high == pytest.approx(0.0711, abs=1e-3)
     assert satisfaction(many, points=20)[0].verdict == "met"
+
+
+def test_fresh_points_are_none_that_a_run_of_the_same_seed_was_scored_at():
+    model = constants(np.zeros((1, 2)), ["if x > 0 then y <= 5"]).model
+    feed = Feed(model, seed=0, batch=None, dtype=np.float64)
+    (term,) = rule_terms(model)
+    fresh = fresh_points(term, 4 * term.drawn, 0)
+    np.testing.assert_array_equal(fresh, fresh_points(term, 4 * term.drawn, 0))
+    for number in range(10):
+        scored = feed.chunk(number, 4).points[0].coded[:, : term.drawn]
+        assert not np.isin(scored, fresh).any()
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,8 +63,10 @@ def rule_name(term: RuleTerm) -> str:
 
 
 def fresh_points(rule: RuleTerm, count: int, key: int) -> Float[np.ndarray, "count Q"]:
-    """Points of the rule's region that neither the prior nor a pilot has seen."""
-    seed = rule_seed(key, rule.rule, rule.schema) + 2
+    """Points of the rule's region that neither the prior nor a pilot has seen, whatever their seeds were."""
+    # Inference counts upwards from the rule's own seed, so that any number added to it may be one of its.
+    own = f"fresh points\n{rule_seed(key, rule.rule, rule.schema)}"
+    seed = int.from_bytes(hashlib.sha256(own.encode()).digest()[:16], "big")
     return regions.sample(seed, rule.rule.region, rule.schema, rule.data, count, rule.sampler)
 
 
