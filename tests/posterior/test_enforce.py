@@ -16,6 +16,7 @@ from ocbnn.posterior.allowed import EnforcementError, allowed_intervals, broken,
 from ocbnn.posterior.calibration import calibration
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.enforce import reject, truncate
+from ocbnn.posterior.files import load, save
 from ocbnn.posterior.functions import function_draws
 from ocbnn.posterior.predict import predict, sample_observation
 from ocbnn.posterior.satisfaction import satisfaction
@@ -56,6 +57,10 @@ CLASS_RULES = {
     ],
     "class and bound": ["always label = green", "always P(label = blue) >= 0.3"],
 }
+
+
+def enforced_rules(posterior: Posterior) -> list[Constraint]:
+    return [term.rule for term in posterior.enforced]
 
 
 # Rejection ------------------------------------------------------------------------------------------------
@@ -174,10 +179,49 @@ def test_predictions_after_rejection_never_break_a_rule_of_numbers(rules):
         rules = ["if x > 0 then x * y >= 0"]  # no constant but 0 obeys everywhere
     posterior = constants(values, rules)
     kept = reject(posterior, points=50).posterior
-    constraints = [term.rule for term in kept.enforced]
     prediction = predict(kept, GRID)
     for predicted in (prediction.point, prediction.function.median, *prediction.function.quantiles.T):
-        assert not broken(constraints, kept.schema, GRID, predicted).any()
+        assert not broken(enforced_rules(kept), kept.schema, GRID, predicted).any()
+
+
+@pytest.mark.parametrize("rules", CLASS_RULES.values(), ids=CLASS_RULES)
+def test_predictions_after_rejection_never_break_a_rule_of_classes(rules):
+    """Of probabilities all over the simplex, some obey each of the rules; what is kept of them predicts."""
+    drawn = np.random.default_rng(2).dirichlet([1.0, 1.0, 1.0], size=(2, 400))
+    posterior = class_constants(drawn, rules)
+    rejected = reject(posterior, points=50, ascent=False)
+    kept, coded = rejected.posterior, np.column_stack([GRID[:, 0], np.arange(len(GRID)) % 2])
+    assert 0.0 < rejected.acceptance.value < 1.0
+    for each in (kept, replace(posterior, enforced=posterior.rules)):  # after it, and where it saw nothing
+        prediction = predict(each, coded)
+        np.testing.assert_allclose(prediction.probabilities.sum(axis=1), 1.0, rtol=1e-9)
+        assert not broken(enforced_rules(each), each.schema, coded, prediction.probabilities).any()
+        for rule in enforced_rules(each):
+            inside = rule.region.contains(coded, each.schema)
+            located = rule.locate(coded[inside], each.schema)
+            if hasattr(located, "allowed"):
+                index = [CLASSES.index(label) for label in prediction.point[inside]]
+                assert located.allowed[np.arange(len(index)), index].all()
+
+
+@pytest.mark.parametrize("case", ["numbers", "classes"])
+def test_what_rejection_kept_predicts_the_same_after_saving_and_loading(case, tmp_path):
+    if case == "numbers":
+        posterior, coded = constants(np.array([[0.5, 0.7, 1.5], [3.0, 3.2, 2.0]]), [GAP]), GRID[::40]
+    else:
+        drawn = np.random.default_rng(3).dirichlet([1.0, 1.0, 1.0], size=(2, 30))
+        posterior = class_constants(drawn, CLASS_RULES["class and bound"])
+        coded = np.column_stack([GRID[::40, 0], np.arange(10) % 2])
+    kept = reject(posterior, points=20, ascent=False).posterior
+    assert not kept.kept.all()
+    save(tmp_path / "model", kept)
+    again = load(tmp_path / "model").posterior
+    assert enforced_rules(again) == enforced_rules(kept)
+    before, after = predict(kept, coded), predict(again, coded)
+    for name in ("point", "probabilities", "epistemic", "aleatoric"):
+        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+    np.testing.assert_array_equal(after.function.quantiles, before.function.quantiles)
+    np.testing.assert_array_equal(sample_observation(again, coded), sample_observation(kept, coded))
 
 
 # Truncation -----------------------------------------------------------------------------------------------
