@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import accuracy_score, f1_score
 
 import ocbnn
 from command_line import run
@@ -44,6 +45,17 @@ def test_scores_and_area_are_of_the_rows_asked_for() -> None:
     chance = area(labels, np.array([0.1, 0.9, 0.4, 0.6]))
     assert chance(everything) == 0.75
     assert np.isnan(chance(np.array([0, 3])))
+
+
+def test_scores_are_scikit_learns() -> None:
+    generator = np.random.default_rng(0)
+    for share in (0.0, 0.1, 0.5, 1.0):
+        labels, predicted = generator.binomial(1, 0.3, 200), generator.binomial(1, share, 200)
+        figures = scores(labels, predicted)
+        for rows in (np.arange(200), generator.integers(200, size=200), np.flatnonzero(labels == 0)):
+            assert figures["accuracy"](rows) == pytest.approx(accuracy_score(labels[rows], predicted[rows]))
+            expected = f1_score(labels[rows], predicted[rows], zero_division=0.0)
+            assert figures["f1"](rows) == pytest.approx(expected)
 
 
 def test_a_mean_among_nobody_is_not_a_number() -> None:

@@ -20,6 +20,7 @@ from ocbnn.paper.credit import (
     papers_rules,
     papers_schema,
     recourse,
+    truth,
     without_young,
 )
 from ocbnn.paper.outcome import SETTINGS, Bound, Outcome
@@ -78,6 +79,28 @@ def test_probabilities_are_corrected_for_repeated_positives() -> None:
     found = figures(rows, np.full(len(rows), learnt), 0.5, 8.0, seed=0)
     assert found["ruled_probability"] == pytest.approx(share)
     assert found["brier"] == pytest.approx(share * (1 - share))
+
+
+def test_figures_inside_and_outside_the_region_are_of_those_rows_alone() -> None:
+    rows = made_up()
+    ruled, labels = in_region(rows), rows[data.TARGET].to_numpy()
+    # Nobody in the region is called positive, and outside everybody rightly.
+    chance = np.where(ruled, 0.0, labels.astype(float))
+    found = figures(rows, chance, 0.5, 1.0, seed=0)
+    assert found["called_positive_ruled"] == found["f1_ruled"] == 0.0
+    assert found["accuracy_ruled"] == pytest.approx(1 - labels[ruled].mean())
+    assert found["calibration_error_ruled"] == pytest.approx(labels[ruled].mean(), abs=0.01)  # uneven bins
+    assert found["accuracy_outside"] == found["f1_outside"] == 1.0
+    assert found["calibration_error_outside"] == 0.0
+    assert found["called_positive_outside"] == pytest.approx(labels[~ruled].mean())
+
+
+def test_the_truth_is_right_about_everybody() -> None:
+    rows = made_up()
+    found = truth(rows)
+    assert [found[name] for name in ("accuracy", "f1", "auc", "auc_young", "auc_se")] == [1, 1, 1, 1, 0]
+    assert found["ruled_probability"] == pytest.approx(rows.loc[in_region(rows), data.TARGET].mean())
+    assert found["recourse"] == recourse(rows, rows[data.TARGET].to_numpy())(np.arange(len(rows)))
 
 
 def test_the_calibration_error_of_true_probabilities_is_noise() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import yaml
 from jaxtyping import Float, Int
-from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
+from sklearn.metrics import roc_auc_score
 
 from ocbnn.estimators import OCBNNClassifier
 from ocbnn.estimators.files import save as save_estimator
@@ -109,11 +109,18 @@ def positive_probability(posterior: Posterior, frame: pd.DataFrame) -> Probabili
 
 
 def scores(labels: Labels, predicted: Labels) -> dict[str, Statistic]:
-    """Accuracy and F1 as figures of rows."""
-    return {
-        "accuracy": lambda rows: float(accuracy_score(labels[rows], predicted[rows])),
-        "f1": lambda rows: float(f1_score(labels[rows], predicted[rows], zero_division=0.0)),
-    }
+    """Accuracy and F1 of classes 0 and 1 as figures of rows; F1 is 0 where nobody is or is called positive.
+
+    By hand: scikit-learn's take milliseconds each for checks, and a bootstrap asks for thousands.
+    """
+    right, both = labels == predicted, (labels == 1) & (predicted == 1)
+    either = (labels == 1).astype(np.int64) + (predicted == 1)
+
+    def f1(rows: np.ndarray) -> float:
+        called_or_are = int(either[rows].sum())
+        return 2.0 * int(both[rows].sum()) / called_or_are if called_or_are else 0.0
+
+    return {"accuracy": lambda rows: float(right[rows].mean()), "f1": f1}
 
 
 def mean_of(values: np.ndarray, among: np.ndarray) -> Statistic:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from sklearn.metrics import brier_score_loss, f1_score
+from sklearn.metrics import f1_score
 
 from ocbnn.datasets import credit as data
 from ocbnn.estimators import OCBNNClassifier
@@ -170,15 +170,27 @@ def best_threshold(train: pd.DataFrame, chance: Probabilities, rule: str | float
 
 
 def truth(test: pd.DataFrame) -> dict[str, Any]:
-    """The effort of recourse of what happened."""
+    """The effort of recourse of what happened, and how often it did in the ruled region.
+
+    The other figures are those of who knows what happened.
+    """
     labels = test[data.TARGET].to_numpy()
-    return with_errors({"recourse": recourse(test, labels)}, np.arange(len(test)))
+    observed = {
+        "recourse": recourse(test, labels),
+        "ruled_probability": mean_of(labels, in_region(test)),
+    }
+    perfect = dict.fromkeys(("accuracy", "f1", "auc", "auc_young"), 1.0)
+    return {
+        **with_errors(observed, np.arange(len(test))),
+        **perfect,
+        **{f"{name}_se": 0.0 for name in perfect},
+    }
 
 
 def figures(
     test: pd.DataFrame, chance: Probabilities, threshold: float, repeated: float, seed: int
 ) -> dict[str, Any]:
-    """What the paper reports, the ranking among the young, and calibration.
+    """What the paper reports, the ranking among the young, and calibration; inside the region and outside.
 
     Args:
         test: rows to judge by.
@@ -191,17 +203,32 @@ def figures(
     predicted = (chance >= threshold).astype(np.int64)
     ruled = in_region(test)
     corrected = chance / (chance + repeated * (1.0 - chance))
-    statistics: dict[str, Statistic] = {
+    of_all: dict[str, Statistic] = {
         **scores(labels, predicted),
-        "auc": area(labels, chance),
-        "auc_young": lambda rows: area(labels, chance)(rows[young[rows]]),
-        "recourse": recourse(test, predicted),
-        "ruled_probability": mean_of(corrected, ruled),
-        "ruled_called_positive": mean_of(predicted, ruled),
-        "brier": lambda rows: float(brier_score_loss(labels[rows], corrected[rows])),
+        "called_positive": lambda rows: float(predicted[rows].mean()),
         "calibration_error": lambda rows: calibration_error(labels[rows], corrected[rows]),
     }
+    statistics: dict[str, Statistic] = {
+        **of_all,
+        "auc": area(labels, chance),
+        "auc_young": among(area(labels, chance), young),
+        "recourse": recourse(test, predicted),
+        "ruled_probability": mean_of(corrected, ruled),
+        "brier": lambda rows: float(np.mean((labels[rows] - corrected[rows]) ** 2)),
+        **{f"{name}_ruled": among(statistic, ruled) for name, statistic in of_all.items()},
+        **{f"{name}_outside": among(statistic, ~ruled) for name, statistic in of_all.items()},
+    }
     return {**with_errors(statistics, np.arange(len(test)), seed), "threshold": threshold}
+
+
+def among(statistic: Statistic, chosen: np.ndarray) -> Statistic:
+    """The figure of those rows that are among some; NaN where none is."""
+
+    def of_chosen(rows: np.ndarray) -> float:
+        rows = rows[chosen[rows]]
+        return statistic(rows) if len(rows) else float("nan")
+
+    return of_chosen
 
 
 def recourse(test: pd.DataFrame, predicted: np.ndarray) -> Statistic:
@@ -227,7 +254,7 @@ def in_region(rows: pd.DataFrame) -> np.ndarray:
 
 def calibration_error(labels: np.ndarray, chance: Probabilities) -> float:
     """The mean distance between predicted and observed rates in ten bins of equally many rows."""
-    order = np.array_split(np.argsort(chance), BINS)
+    order = np.array_split(np.argsort(chance), min(BINS, len(chance)))
     return float(np.mean([abs(chance[rows].mean() - labels[rows].mean()) for rows in order]))
 
 
