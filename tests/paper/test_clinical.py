@@ -16,11 +16,14 @@ from ocbnn.paper.clinical import (
     clinical,
     evenly_upsampled,
     figures,
+    fit,
     in_regions,
     over_folds,
     patient_folds,
     points,
+    points_violating,
 )
+from ocbnn.paper.plans import plan
 from ocbnn.schema import Schema
 from real_data import folder_of
 
@@ -75,6 +78,17 @@ def test_fresh_points_are_inside_their_rules_region(sampler: str) -> None:
         found = points(rule, schema, schema.encode(features), sampler, 0, 2)
         assert len(found) == 2500
         assert rule.region.contains(found, schema).all()
+
+
+def test_points_violate_by_the_more_probable_class_and_by_what_is_predicted() -> None:
+    """Actions by chance in a quarter of hours: never more probable than not, yet balanced classes act."""
+    chosen = plan("clinical", "ours", quick=True)
+    assert chosen.own["class_weight"] == "balanced"
+    table = made_up()
+    found = points_violating(fit("ours", chosen, table, False, 0), table, 0)
+    assert set(found) == {f"points_violating{u}{p}" for u in ("", "_uniform") for p in ("", "_predicted")}
+    assert found["points_violating"] > 0.9
+    assert found["points_violating_predicted"] < found["points_violating"]
 
 
 def test_figures_are_told_apart_inside_and_outside() -> None:
