@@ -66,7 +66,7 @@ def test_every_figure_is_a_function(name):
 def test_the_check_of_a_folder_fails_where_a_bound_is_missed(tmp_path, capsys):
     write(tmp_path / "a.json", OUTCOME, "a", "ours", 3, False, 1.0)
     assert main([str(tmp_path)]) == 1
-    assert "MISSED  a: ocbnn.epsilon_mean <= 0.01, is 0.5" in capsys.readouterr().out
+    assert "MISSED  a (seed 3): ocbnn.epsilon_mean <= 0.01, is 0.5" in capsys.readouterr().out
     write(
         tmp_path / "a.json",
         Outcome({"ocbnn": {"epsilon_mean": 0.0}}, OUTCOME.bounds[:1]),
@@ -79,6 +79,17 @@ def test_the_check_of_a_folder_fails_where_a_bound_is_missed(tmp_path, capsys):
     assert main([str(tmp_path)]) == 0
     with pytest.raises(PaperError, match="no outcome that is held to bounds"):
         verdicts(tmp_path / "elsewhere")
+
+
+def test_the_check_looks_at_every_seed(tmp_path, capsys):
+    good = Outcome({"ocbnn": {"epsilon_mean": 0.0}}, OUTCOME.bounds[:1])
+    for seed, outcome in enumerate((good, good, OUTCOME)):
+        folder = tmp_path / f"seed-{seed}"
+        folder.mkdir()
+        write(folder / "a.json", outcome, "a", "ours", seed, False, 1.0)
+    assert [each.seed for each in verdicts(tmp_path)] == [0, 1, 2, 2]
+    assert main([str(tmp_path)]) == 1
+    assert "MISSED  a (seed 2): ocbnn.epsilon_mean <= 0.01, is 0.5" in capsys.readouterr().out
 
 
 def test_a_bound_that_is_missed_is_said_with_what_limits_it(tmp_path):

@@ -34,3 +34,14 @@ def test_seeds_are_put_together_run_by_run(tmp_path: Path) -> None:
 def test_different_settings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PaperError, match="one application and one setting"):
         table([written(tmp_path, 0), written(tmp_path, 1, setting="paper")])
+
+
+def test_published_gaps_are_between_the_published_rates() -> None:
+    for figures in PUBLISHED["recidivism"].values():
+        apart = figures["high_risk_african_american"] - figures["high_risk_others"]
+        assert figures["gap"] == pytest.approx(apart, abs=0.0011)  # of rounded figures
+
+
+def test_every_published_figure_is_shown() -> None:
+    for name, runs in PUBLISHED.items():
+        assert {figure for figures in runs.values() for figure in figures} <= set(SHOWN[name])

@@ -17,24 +17,28 @@ PUBLISHED: Mapping[str, Published] = {
             "f1": 0.611,
             "high_risk_african_american": 0.355,
             "high_risk_others": 0.108,
+            "gap": 0.247,
         },
         "ocbnn": {
             "accuracy": 0.708,
             "f1": 0.424,
             "high_risk_african_american": 0.335,
             "high_risk_others": 0.306,
+            "gap": 0.029,
         },
         "bnn_without_race": {
             "accuracy": 0.835,
             "f1": 0.590,
             "high_risk_african_american": 0.309,
             "high_risk_others": 0.123,
+            "gap": 0.186,
         },
         "ocbnn_without_race": {
             "accuracy": 0.734,
             "f1": 0.274,
             "high_risk_african_american": 0.203,
             "high_risk_others": 0.156,
+            "gap": 0.047,
         },
     },
     "credit": {
