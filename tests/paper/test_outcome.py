@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,6 +47,15 @@ def test_bounds_are_judged_in_ours_alone_and_never_in_smoke_runs(tmp_path):
     for setting, quick in (("paper", False), ("ours", True)):
         assert write(tmp_path / "b.json", OUTCOME, "a", setting, 3, quick, 1.0) == []
         assert "bounds" not in json.loads((tmp_path / "b.json").read_text())
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc to compare with")
+def test_an_outcome_says_how_much_memory_it_took(tmp_path):
+    write(tmp_path / "a.json", OUTCOME, "a", "ours", 3, False, 1.0)
+    told = json.loads((tmp_path / "a.json").read_text())["peak_mb"]
+    lines = Path("/proc/self/status").read_text().splitlines()
+    peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024 / 1e6
+    assert 0.98 * peak <= told < 20 * peak  # more where a larger process has started this one
 
 
 def test_names_stand_for_several_experiments_each_once():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +64,16 @@ def require_setting(setting: str) -> None:
         raise PaperError(f"There is no setting {setting!r}; choose one of {', '.join(SETTINGS)}.")
 
 
+def peak_mb() -> int | None:
+    """The most memory that this process has held so far, in MB; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes elsewhere
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6)
+
+
 def write(
     path: Path, outcome: Outcome, name: str, setting: str, seed: int, quick: bool, seconds: float
 ) -> list[Bound]:
@@ -79,6 +90,7 @@ def write(
         "seed": seed,
         "quick": quick,
         "seconds": round(seconds, 1),
+        "peak_mb": peak_mb(),
         "runs": runs,
         **({"details": plain(outcome.details)} if outcome.details else {}),
         **({"note": notes} if notes else {}),
