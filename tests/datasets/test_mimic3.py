@@ -110,6 +110,27 @@ def test_laboratory_values_of_the_day_before_are_known_on_arrival(tmp_path: Path
     assert stay(table, mini.OLD, "creatinine") == [4.0] * 6
 
 
+def test_a_record_that_is_known_in_two_stays_counts_once(tmp_path: Path) -> None:
+    rows = mini.base()
+    again = 103
+    rows["ICUSTAYS"].append(
+        {"subject_id": 1, "icustay_id": again, "intime": mini.at(20), "outtime": mini.at(22)}
+    )
+    rows["CHARTEVENTS"] += [mini.chart(52, 20.1, 65, "mmHg"), mini.chart(763, 20.1, 80, "kg")]
+    rows["OUTPUTEVENTS"].append(mini.urine(40055, 20.1, 50))
+    for record in (*rows["CHARTEVENTS"][-2:], rows["OUTPUTEVENTS"][-1]):
+        record["icustay_id"] = again
+    # One between the stays, one in the second, one of the wrong unit in the first.
+    rows["LABEVENTS"] += [mini.lab(50912, hour, 2.5, "mg/dL") for hour in (10.0, 21.0)]
+    rows["LABEVENTS"].append(mini.lab(50912, 3.0, 2.5, "umol/L"))
+    cohort = mimic3.build(mini.write(tmp_path, rows))
+    # The first stay's laboratory values, and that of the time between, are known on arrival at the second.
+    assert stay(cohort.table, again, "creatinine") == [2.5, 2.5]
+    assert stay(cohort.table, again, "lactate") == [2.0, 2.0]
+    counts = cohort.records.set_index("itemid").loc[50912]
+    assert (counts["read"], counts["used"], counts["other_unit"]) == (5, 4, 1)
+
+
 def test_ages_are_exact_up_to_89_and_one_number_above(tmp_path: Path) -> None:
     table = built(tmp_path, mini.base())
     assert stay(table, mini.OLD, "age")[0] == pytest.approx(50.0, abs=0.05)

@@ -27,7 +27,7 @@ def labels(path: Path) -> str:
 
 
 def stays(paths: Mapping[str, Path], *, adult: int, oldest: float) -> str:
-    """Stays of adults with their patient's age and their length in hours."""
+    """Stays of adults with their patient's age, their hours, and when the patient's earlier stays end."""
     return f"""
     CREATE TABLE stays AS
     WITH joined AS (
@@ -40,7 +40,9 @@ def stays(paths: Mapping[str, Path], *, adult: int, oldest: float) -> str:
     )
     SELECT icustay_id, subject_id, intime, outtime,
            CASE WHEN years > 89 THEN {oldest} ELSE years END AS age,
-           ceil(date_diff('second', intime, outtime) / 3600.0)::INTEGER AS hours
+           ceil(date_diff('second', intime, outtime) / 3600.0)::INTEGER AS hours,
+           max(outtime) OVER (PARTITION BY subject_id ORDER BY intime, icustay_id
+                              ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS covered_until
     FROM joined WHERE years >= {adult} AND outtime > intime
     """
 
@@ -57,8 +59,9 @@ def empty_records() -> str:
 def events(table: str, path: Path) -> str:
     """The records of wanted items, each with the first reason to leave it out, if there is one.
 
-    Laboratory records know no stay: they belong to that of the same patient at the time, or to one that
-    begins within a day, where they are what is known on arrival (their hours are negative).
+    Laboratory records know no stay: they belong to that of the same patient at the time, and to one that
+    begins within a day, where they are what is known on arrival (their hours are negative). A record of two
+    stays is there twice, and `first` in one of them.
     """
     laboratory = table == "LABEVENTS"
     joined = (
@@ -67,6 +70,7 @@ def events(table: str, path: Path) -> str:
         if laboratory
         else "stays.icustay_id = event.icustay_id AND charttime BETWEEN intime AND outtime"
     )
+    first = "covered_until IS NULL OR charttime > covered_until" if laboratory else "true"
     stay = "NULL::INTEGER" if laboratory else "TRY_CAST(icustay_id AS INTEGER)"
     return f"""
     CREATE TABLE events AS
@@ -85,17 +89,20 @@ def events(table: str, path: Path) -> str:
                 WHEN unit <> '' AND NOT list_contains(string_split(units, '|'), unit) THEN 'other_unit'
                 WHEN number * factor NOT BETWEEN low AND high THEN 'out_of_range'
                 WHEN stays.icustay_id IS NULL THEN 'outside_of_stay'
-                ELSE 'used' END AS verdict
+                ELSE 'used' END AS verdict,
+           {first} AS first
     FROM event JOIN items ON items.itemid = event.itemid AND items.source = '{table}'
     LEFT JOIN stays ON {joined}
     """
 
 
 def counted() -> str:
-    """How many records of each item were left out, and why."""
+    """How many records of each item were left out, and why; each counts once, also if it is of two stays."""
     kinds = ("marked_wrong", "no_number", "other_unit", "out_of_range", "outside_of_stay", "used")
     counts = ", ".join(f"count(*) FILTER (verdict = '{kind}')" for kind in kinds)
-    return f"INSERT INTO records SELECT feature, itemid, count(*), {counts} FROM events GROUP BY ALL"
+    return f"""
+    INSERT INTO records SELECT feature, itemid, count(*), {counts} FROM events WHERE first GROUP BY ALL
+    """
 
 
 def hourly() -> str:
