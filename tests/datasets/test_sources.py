@@ -72,6 +72,26 @@ def test_another_file_than_expected_is_not_kept(published: Path, tmp_path: Path)
     assert list((tmp_path / "cache" / "things").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "no table of text"),
+        (b"\x89PNG\r\n\x1a\n\x00\xff\xfe", "no table of text"),
+        (b'id,name,amount\n1,"a,1\n', "no table of text"),
+        (b"<html>sign in</html>\n", "no column 'id'"),
+    ],
+    ids=["empty", "binary", "torn", "page"],
+)
+def test_a_download_that_is_no_table_says_what_to_do(
+    published: Path, tmp_path: Path, content: bytes, said: str
+) -> None:
+    wanted = source(published, columns=("id", "name", "amount"))
+    published.write_bytes(content)
+    with pytest.raises(FileError, match=rf"things\.csv.*{said}.*not kept.*Ask the librarian.*{VARIABLE}"):
+        downloaded(wanted, tmp_path / "cache")
+    assert list((tmp_path / "cache" / "things").iterdir()) == []
+
+
 def test_a_failed_download_says_what_to_do(published: Path, tmp_path: Path) -> None:
     wanted = source(published, url=(tmp_path / "gone.csv").as_uri())
     with pytest.raises(FileError, match=rf"could not be downloaded.*Ask the librarian.*{VARIABLE}"):

@@ -98,7 +98,10 @@ def downloaded(source: Source, cache: Path | None = None) -> Path:
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         fetched = Path(scratch) / source.file
         _fetch(source, fetched)
-        found = digest(fetched, source.columns)
+        try:
+            found = digest(fetched, source.columns)
+        except FileError as error:
+            raise FileError(f"{source.url}: {error} It was not kept. {_by_hand(source)}") from None
         if found != source.sha256:
             raise FileError(
                 f"{source.url} is not the file that was expected (its checksum is {found}, not "
@@ -131,6 +134,9 @@ def digest(path: Path, columns: tuple[str, ...] = ()) -> str:
 
     Columns are compared by their values, not by how they are written: 1 and 1.0 are equal, quotes and the
     order of rows (they are sorted by the first column) do not matter.
+
+    Raises:
+        FileError: a file that is no table, or has not these columns.
     """
     if columns:
         return _digest_of_columns(path, columns)
@@ -142,7 +148,12 @@ def digest(path: Path, columns: tuple[str, ...] = ()) -> str:
 
 
 def _digest_of_columns(path: Path, columns: tuple[str, ...]) -> str:
-    frame = pd.read_csv(path, usecols=lambda name: name.lower() in columns, low_memory=False)
+    try:
+        frame = pd.read_csv(path, usecols=lambda name: name.lower() in columns, low_memory=False)
+    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise FileError(
+            f"{path.name} is no table of text ({error}), so it is not the file that was expected."
+        ) from None
     frame.columns = [name.lower() for name in frame.columns]
     missing = [name for name in columns if name not in frame.columns]
     if missing:
