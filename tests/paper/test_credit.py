@@ -21,6 +21,7 @@ from ocbnn.paper.credit import (
     papers_schema,
     recourse,
     truth,
+    whom_it_is_about,
     without_young,
 )
 from ocbnn.paper.outcome import SETTINGS, Bound, Outcome
@@ -129,6 +130,17 @@ def test_the_box_of_the_reference_is_around_the_young_that_are_given() -> None:
     assert f"{data.UTILISATION} > {young[data.UTILISATION].quantile(0.6)}" in text
     mean, sd = young["DebtRatio"].mean(), young["DebtRatio"].std()
     assert f"{mean - 0.2 * sd} <= `DebtRatio` <= {mean + 0.2 * sd}" in text
+
+
+def test_only_the_reference_takes_its_threshold_from_repeated_rows() -> None:
+    train = made_up()
+    tables = Tables(train, data.upsampled(train), train)
+    own, repeated = (data.utilisation_threshold(rows) for rows in (tables.train, tables.prepared))
+    assert own != repeated
+    for setting, expected in (("paper", own), ("reference", repeated)):
+        chosen = plan("credit", setting)
+        (text,) = papers_rules(chosen, whom_it_is_about(chosen, tables))
+        assert f"{data.UTILISATION} > {expected} " in text
 
 
 def test_positives_are_repeated_evenly_in_the_paper_and_to_half_in_its_code() -> None:

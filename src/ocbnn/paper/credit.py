@@ -72,7 +72,7 @@ def credit(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     for name, rows, young in (
         ("bnn_full", tables, None),
         ("bnn_blind", blind, None),
-        ("ocbnn", ruled_on, tables.prepared[data.young(tables.prepared)]),
+        ("ocbnn", ruled_on, whom_it_is_about(chosen, tables)),
     ):
         fitted = networks[name] = fit(setting, chosen, rows.prepared, young, seed)
         save(out, NAME, name, fitted)
@@ -114,7 +114,7 @@ def without_young(tables: Tables) -> Tables:
 
 
 def fit(setting: str, chosen: Plan, rows: pd.DataFrame, young: pd.DataFrame | None, seed: int) -> Fitted:
-    """One network: under the rule where `young` says whom it is about, the prepared rows below 35."""
+    """One network: under the rule where `young` says whom it is about."""
     if setting == "ours":
         with rules_path(NAME) as path:
             rules_file = None if young is None else path
@@ -122,6 +122,12 @@ def fit(setting: str, chosen: Plan, rows: pd.DataFrame, young: pd.DataFrame | No
     schema = papers_schema(chosen, rows)
     rules = () if young is None else papers_rules(chosen, young)
     return posterior_of(chosen, rows, data.TARGET, rules, seed, schema)
+
+
+def whom_it_is_about(chosen: Plan, tables: Tables) -> pd.DataFrame:
+    """The training rows below 35; in the reference setting with positives repeated, as in its code."""
+    rows = tables.prepared if chosen.own.get("region") == "box" else tables.train
+    return rows[data.young(rows)]
 
 
 def papers_schema(chosen: Plan, rows: pd.DataFrame) -> Schema:
