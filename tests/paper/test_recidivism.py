@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,16 @@ import pytest
 from ocbnn.datasets import compas
 from ocbnn.paper.applications import read_rules
 from ocbnn.paper.plans import plan
-from ocbnn.paper.recidivism import BOUNDS, boxed_rule, figures, papers_schema, recidivism, statistics
+from ocbnn.paper.recidivism import (
+    BOUNDS,
+    boxed_rule,
+    figures,
+    left_out,
+    others,
+    papers_schema,
+    recidivism,
+    statistics,
+)
 from ocbnn.regions import sample
 from real_data import folder_of
 
@@ -82,6 +92,15 @@ def test_the_reference_region_is_a_box_around_the_mean_of_all_but_what_people_di
     recid = points[:, schema.index("two_year_recid")]
     assert (recid.min(), recid.max()) == pytest.approx((0.0, 1.0), abs=0.05)
     assert rule.locate(points, schema).probability.tolist() == recid.tolist()
+
+
+def test_without_fairlearn_the_details_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fairlearn.reductions", None)
+    table = made_up(100)
+    found = others(table, seed=0)
+    assert set(found) == {"logistic_regression", "gradient_boosting"}
+    assert "pip install fairlearn" in left_out(found)["left_out"]["demographic_parity"]
+    assert left_out({**found, "demographic_parity": {}}) == {}
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 PARITY = 0.01
+NO_FAIRLEARN = "fairlearn is not installed (`pip install fairlearn`), so its reduction was left out."
 
 
 def logistic_regression(**options: Any) -> Any:
