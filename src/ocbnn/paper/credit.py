@@ -47,7 +47,8 @@ STANDARDISED = ("age", "MonthlyIncome", "NumberOfOpenCreditLinesAndLoans")
 PAPERS_POSITIVES = 0.5
 """As many positives as negatives times this, after repeating: 1:2 in the authors' code (errata E3)."""
 THRESHOLDS = np.linspace(0.01, 0.99, 197)
-LEAST_ACCURACY = 0.9
+LEAST_ACCURACY = 0.91
+"""On training rows: F1 hardly changes over a wide range of thresholds there, and accuracy and effort do."""
 BINS = 10
 Fitted = OCBNNClassifier | Posterior
 
