@@ -15,6 +15,7 @@ OPTIONS = [
     {"engine": Bbb(steps=60), "hidden": (20, 5), "prior": 0.2, "class_weight": "balanced", "draws": 7},
     {"preparation": Settings(strength=StrengthSearch(rounds=6, ratio=1.25))},
     {"preparation": Settings(warm=None, strength=None, nodes=False), "engine": "svgd"},
+    {"preparation": Settings(start="base")},
     {"preparation": Settings(warm=WarmStart(steps=3))},
     *({"engine": engine()} for engine in ENGINES.values()),
     {},

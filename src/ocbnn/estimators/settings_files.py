@@ -33,7 +33,7 @@ from ocbnn.inference.base import Engine
 from ocbnn.inference.engines import ENGINES
 from ocbnn.inference.prepare import Settings
 from ocbnn.inference.strength import StrengthSearch
-from ocbnn.inference.warmstart import WarmStart
+from ocbnn.inference.warmstart import Start, WarmStart
 from ocbnn.schema.reading import did_you_mean
 
 SIMPLE: Mapping[str, Any] = {
@@ -89,6 +89,8 @@ def written_settings(estimator: Any) -> str:
 
 def _preparation_lines(preparation: Settings) -> list[str]:
     lines = ["", "[preparation]", f"nodes = {_toml(preparation.nodes)}"]
+    if preparation.start is not None:
+        lines.append(f"start = {_toml(preparation.start)}")
     tables: list[str] = []
     for name, kind in PARTS.items():
         part = getattr(preparation, name)
@@ -141,8 +143,13 @@ class _Reader:
         return self._built(ENGINES[name], {key: v for key, v in given.items() if key != "name"}, "engine")
 
     def _preparation(self, given: Mapping[str, Any]) -> Settings:
-        self._known(given, (*PARTS, "nodes"), "[preparation] ")
-        options: dict[str, Any] = {"nodes": given["nodes"]} if "nodes" in given else {}
+        plain: dict[str, Any] = {"nodes": bool, "start": Start}
+        self._known(given, (*PARTS, *plain), "[preparation] ")
+        options = {
+            name: self._read(kind, given[name], f"[preparation] {name}")
+            for name, kind in plain.items()
+            if name in given
+        }
         for name, kind in PARTS.items():
             if given.get(name) is False:
                 options[name] = None
