@@ -172,7 +172,7 @@ def test_the_bars_are_met_on_the_real_rows(
 ) -> None:
     if bound.figure == "f1":
         reason = "these rows hardly allow it together with the effort: docs/applications/credit.md"
-        request.applymarker(pytest.mark.xfail(strict=False, reason=reason))
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     assert bound.met(on_the_real_rows.runs[bound.run][bound.figure]), bound
 
 

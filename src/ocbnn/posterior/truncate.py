@@ -6,7 +6,7 @@ the weight Z_s(x). Classes: probabilities zero outside the allowed classes, then
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,29 +113,30 @@ class Truncated:
 
     def probability_below(self, table: Table, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """P(Y <= y) under the restricted predictive at every row; numbers only."""
-        coded = as_coded(self.posterior, table)
-        below = np.empty(len(coded))
-        for block, values in function_blocks(self.posterior, coded):
-            with allowing.rows_from(block.start):
-                mixture, allowed = Mixture(values, self.posterior.noise), self._allowed(coded[block])
-                mass = restricted_moments(mixture, allowed).total_mass
-                self._checked_mass(coded[block], mass)
-                below[block] = mass_below(mixture, allowed, y[block]) / mass
+        below = np.empty(len(y))
+        for block, mixture, allowed, mass in self._restricted(as_coded(self.posterior, table)):
+            below[block] = mass_below(mixture, allowed, y[block]) / mass
         return below
 
     def log_density(self, table: Table, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """Log density of y under the restricted predictive, −inf where y is forbidden; numbers only."""
-        coded = as_coded(self.posterior, table)
-        scores = np.empty(len(coded))
+        scores = np.empty(len(y))
+        for block, mixture, allowed, mass in self._restricted(as_coded(self.posterior, table)):
+            there = y[block]
+            inside = ((allowed.lower <= there[:, None]) & (there[:, None] <= allowed.upper)).any(axis=1)
+            scores[block] = np.where(inside, log_density(mixture, there) - np.log(mass), -np.inf)
+        return scores
+
+    def _restricted(
+        self, coded: Float[np.ndarray, "n Q"]
+    ) -> Iterator[tuple[slice, Mixture, Intervals, Float[np.ndarray, " block"]]]:
+        """For each block of rows the predictive mixture, what is allowed, and how much of it that is."""
         for block, values in function_blocks(self.posterior, coded):
             with allowing.rows_from(block.start):
                 mixture, allowed = Mixture(values, self.posterior.noise), self._allowed(coded[block])
                 mass = restricted_moments(mixture, allowed).total_mass
                 self._checked_mass(coded[block], mass)
-            there = y[block]
-            inside = ((allowed.lower <= there[:, None]) & (there[:, None] <= allowed.upper)).any(axis=1)
-            scores[block] = np.where(inside, log_density(mixture, there) - np.log(mass), -np.inf)
-        return scores
+            yield block, mixture, allowed, mass
 
     def _samples(
         self,
