@@ -9,7 +9,6 @@ from ocbnn import ModelError, OCBNNClassifier, SchemaError
 from ocbnn.errors import OCBNNError
 from ocbnn.estimators.classifier import class_weights
 from ocbnn.likelihoods import Balanced, Bernoulli, Categorical
-from ocbnn.posterior.search import fresh_points
 from small_estimators import small_classifier
 
 
@@ -220,7 +219,7 @@ def test_rules_are_checked_on_fresh_points_and_counted_as_by_hand():
         frame, y
     )
     found = model.check_rules(points=200, ascent=False, key=7)[0]
-    fresh = model.schema_.decode(fresh_points(model.posterior_.rules[0], 200, 7))
+    fresh = model.schema_.decode(model.posterior_.rules[0].fresh(200, 7))
     assert (fresh["height"] > 3).all()
     assert not fresh["height"].isin(frame["height"]).any()
     drawn = twin_probabilities(model, fresh, 3)

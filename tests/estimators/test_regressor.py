@@ -23,7 +23,6 @@ from ocbnn.networks import MLP
 from ocbnn.plots import sliced
 from ocbnn.posterior.calibration import calibration
 from ocbnn.posterior.functions import function_draws
-from ocbnn.posterior.search import fresh_points
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Column
 from small_estimators import small_regressor
@@ -372,7 +371,7 @@ def ruled() -> OCBNNRegressor:
 
 def test_rules_are_checked_as_by_hand(ruled):
     found = ruled.check_rules(points=200, ascent=False, key=3)[0]
-    fresh = ruled.schema_.decode(fresh_points(ruled.posterior_.rules[0], 200, 3))
+    fresh = ruled.schema_.decode(ruled.posterior_.rules[0].fresh(200, 3))
     functions = twin_functions(ruled, fresh)
     assert (fresh["age"] > 80).all()
     assert 0 < (functions > 280).mean() < 1
@@ -428,7 +427,7 @@ def test_the_prior_with_its_rules_can_be_checked_before_it_has_seen_a_row(ruled)
     assert prior.model.data is None
     assert prior.rules[0].points.strength == ruled.posterior_.rules[0].points.strength
     found = ruled.check_rules(prior=True, points=50, ascent=False, key=3)[0]
-    fresh = ruled.schema_.decode(fresh_points(prior.rules[0], 50, 3))
+    fresh = ruled.schema_.decode(prior.rules[0].fresh(50, 3))
     assert found.epsilon_mean.value == pytest.approx((function_draws(prior, fresh) > 280).mean())
     assert found.epsilon_mean.value < ruled.check_rules(points=50, ascent=False, key=3)[0].epsilon_mean.value
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from ocbnn.inference.measure import Measured, contradicting_rows, measure, unmet_reason
+from ocbnn.inference.measure import Measured, contradicting_rows, measure, most_broken, unmet_reason
 from ocbnn.model import Model
 from ocbnn.priors.conditional import RuleTerm
 
@@ -42,6 +42,21 @@ def test_the_error_is_that_of_the_effective_draws() -> None:
     assert 150 < measured.effective <= 400
 
 
+def test_the_error_of_the_points_is_that_of_shares_at_points() -> None:
+    model, rule = line("if 0 <= x <= 2 then y <= 1")
+    measured = measure(model, rule, draws((1.0, 0.0), (0.0, 0.0)), seed=0, points=400)
+    # Half of the draws break it at half of the points: shares of 1/2 and 0, their standard deviation 1/4.
+    assert measured.by_points == pytest.approx(0.25 / np.sqrt(400), rel=0.01)
+
+
+def test_the_most_broken_points_are_those_that_most_draws_break() -> None:
+    model, rule = line("if 0 <= x <= 2 then y <= 1")
+    found = most_broken(model, rule, draws((1.0, 0.0), (0.6, 0.0), (0.0, 0.0)), seed=0, count=30)
+    assert len(found) == 30
+    assert found.min() > 1 / 0.6  # where two of the three do
+    assert len(most_broken(model, rule, draws((0.0, 0.0)), seed=0, count=30)) == 0
+
+
 def test_a_network_that_is_not_finite_violates() -> None:
     model, rule = line("if 0 <= x <= 2 then y <= 1")
     assert measure(model, rule, draws((np.nan, 0.0)), seed=0).violation == 1.0
@@ -62,6 +77,8 @@ def test_a_distribution_rule_is_judged_by_total_variation_with_the_noise() -> No
         (Measured(0.005, 0.002, 500.0), 0.01, True),
         (Measured(0.005, 0.004, 500.0), 0.01, False),
         (Measured(0.02, 0.0, 500.0), 0.01, False),
+        (Measured(0.005, 0.001, 500.0, by_points=0.002), 0.01, True),
+        (Measured(0.005, 0.001, 500.0, by_points=0.003), 0.01, False),
         (Measured(float("nan"), 0.0, 500.0), 0.01, False),
     ],
 )

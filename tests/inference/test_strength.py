@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ocbnn.inference import Settings, StrengthSearch, WarmStart, infer
+from ocbnn.inference.base import precision
+from ocbnn.inference.feed import rule_terms
 from ocbnn.inference.hmc import Hmc
+from ocbnn.inference.prepare import prepare
+from ocbnn.inference.prepared import Prepared
 from ocbnn.inference.strength import _Bracket
+from ocbnn.model import Model
 from small_runs import RULE, figure_1b
 
 
@@ -68,6 +74,51 @@ def test_given_strengths_stay() -> None:
     bracket.learn([False, False], [0.5, 0.5])
     assert bracket.now[1] == 7.0
     assert bracket.found()[1] == 7.0
+
+
+def test_a_rule_that_is_held_keeps_its_strength_and_nothing_is_learnt_of_it() -> None:
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0, 1000.0]), np.ones(2, bool))
+    bracket.learn([False, False], [0.02, 0.5], frozenset({0}))
+    np.testing.assert_allclose(bracket.now, [1000.0, 10_000.0])
+    assert np.isinf(bracket.little[0])
+    assert not bracket.settled
+    bracket.learn([True, True], [0.0, 0.0])
+    assert bracket.found()[0] == 1000.0
+
+
+@pytest.fixture(scope="module")
+def wide() -> tuple[Model, Prepared]:
+    """A rule on six columns that the rows contradict, scored at five points, after the search."""
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame(generator.uniform(-1, 1, (40, 6)), columns=list("abcdef"))
+    frame["y"] = frame.sum(axis=1)
+    model = Model.build(
+        frame=frame, target="y", rules=["if a > 0.5 then y <= 0"], hidden=(4,), noise=0.5, points=5
+    )
+    settings = Settings(
+        warm=WarmStart(steps=200, searches=0), strength=StrengthSearch(effective=50, most=100)
+    )
+    engine = Hmc(warmup=100, max_steps=100)
+    with precision("float64"):
+        return model, prepare(model, engine, "float64", 2, 0, None, 2, settings, None, lambda tick: None)
+
+
+def test_points_where_a_pilot_broke_a_rule_join_its_own(wide: tuple[Model, Prepared]) -> None:
+    (rule,) = rule_terms(wide[1].model)
+    added = np.asarray(rule.points.coded)[5:][np.asarray(rule.points.weights)[5:] > 0]
+    assert 0 < len(added) <= StrengthSearch().most_found
+    assert rule.rule.region.contains(added, rule.schema).all()
+    assert wide[1].context.points[0].coded is rule.points.coded
+    assert wide[1].context.nodes[0].inputs.shape == rule.points.inputs.shape
+
+
+def test_points_that_joined_are_there_after_an_interruption(wide: tuple[Model, Prepared]) -> None:
+    model, prepared = wide
+    again = Prepared.restored(model, prepared.arrays())
+    for old, new in zip(prepared.context.points, again.context.points, strict=True):
+        np.testing.assert_array_equal(old.coded, new.coded)
+        np.testing.assert_array_equal(old.weights, new.weights)
+        assert float(old.strength) == float(new.strength)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from ocbnn.inference.feed import fixed_context, rule_terms
 from ocbnn.inference.hmc import Hmc
 from ocbnn.inference.outputs import model_outputs
 from ocbnn.inference.prepared import density_of
-from ocbnn.inference.warmstart import WarmStart, starting_positions, with_found, with_room
+from ocbnn.inference.warmstart import ROOM, WarmStart, starting_positions, with_found, with_room
 from ocbnn.model import Model
 from small_runs import figure_1b
 
@@ -74,6 +74,16 @@ def test_room_changes_nothing_until_points_are_found(model: Model) -> None:
     found = with_found(roomy, np.array([[0.1], [0.2]]))
     np.testing.assert_allclose(found.points.coded[20:22, 0], [0.1, 0.2])
     np.testing.assert_allclose(found.points.weights, [1 / 20] * 22 + [0.0])
+
+
+def test_where_no_place_is_free_a_rule_is_given_more(model: Model) -> None:
+    (rule,) = rule_terms(model)
+    more = np.linspace(-0.3, 0.3, ROOM + 6)[:, None]
+    found = with_found(with_found(rule, more[:5]), more[5:])
+    weights = np.asarray(found.points.weights)
+    np.testing.assert_allclose(np.asarray(found.points.coded)[20:][weights[20:] > 0], more)
+    np.testing.assert_allclose(weights[weights > 0], 1 / 20)
+    assert len(weights) == 20 + 2 * ROOM
 
 
 def test_points_are_found_where_networks_break_the_rule_and_nowhere_else(model: Model) -> None:

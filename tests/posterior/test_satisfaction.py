@@ -13,7 +13,6 @@ from ocbnn.model import Model
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import halves
 from ocbnn.posterior.satisfaction import satisfaction
-from ocbnn.posterior.search import fresh_points
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
 from posterior_cases import CLASSES, NOISE, class_constants, constants, lines, number_schema
@@ -59,8 +58,8 @@ def test_fresh_points_are_none_that_a_run_of_the_same_seed_was_scored_at():
     model = constants(np.zeros((1, 2)), ["if x > 0 then y <= 5"]).model
     feed = Feed(model, seed=0, batch=None, dtype=np.float64)
     (term,) = rule_terms(model)
-    fresh = fresh_points(term, 4 * term.drawn, 0)
-    np.testing.assert_array_equal(fresh, fresh_points(term, 4 * term.drawn, 0))
+    fresh = term.fresh(4 * term.drawn, 0)
+    np.testing.assert_array_equal(fresh(term, 4 * term.drawn, 0))
     for number in range(10):
         scored = feed.chunk(number, 4).points[0].coded[:, : term.drawn]
         assert not np.isin(scored, fresh).any()
@@ -235,7 +234,7 @@ def test_one_hopeless_point_does_not_undo_what_is_predicted_at_the_others():
     posterior = lines(slope, np.full_like(slope, 0.9), ["always y >= 1", "if x > 1.9 then y >= 6"])
     truncated = replace(posterior, truncated=tuple(term.rule for term in posterior.rules))
     found = satisfaction(truncated, [posterior.rules[0]], points=400, ascent=False)[0]
-    hopeless = (fresh_points(posterior.rules[0], 400, 0)[:, 0] > 1.9).mean()
+    hopeless = (posterior.rules[0].fresh(400, 0)[:, 0] > 1.9).mean()
     assert 0.0 < hopeless < 0.1
     assert found.points_violating.value == pytest.approx(hopeless)
     assert satisfaction(posterior, points=400, ascent=False)[0].points_violating.value > 0.5
@@ -246,6 +245,6 @@ def test_points_of_classes_without_common_probabilities_are_the_only_ones_not_ma
     posterior = class_constants(np.full((2, 5, 3), 1 / 3), rules)
     truncated = replace(posterior, truncated=tuple(term.rule for term in posterior.rules))
     found = satisfaction(truncated, [posterior.rules[0]], points=100, ascent=False)[0]
-    hopeless = (fresh_points(posterior.rules[0], 100, 0)[:, 0] > 1).mean()
+    hopeless = (posterior.rules[0].fresh(100, 0)[:, 0] > 1).mean()
     assert 0.0 < hopeless < 0.5
     assert found.points_violating.value == pytest.approx(hopeless)

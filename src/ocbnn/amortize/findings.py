@@ -15,7 +15,7 @@ from ocbnn.inference.measure import MOST_DRAWS, Measured, measure
 from ocbnn.inference.outputs import model_outputs
 from ocbnn.likelihoods import Gaussian
 from ocbnn.model import Model
-from ocbnn.priors.conditional import RuleTerm, rule_seed
+from ocbnn.priors.conditional import RuleTerm
 from ocbnn.priors.diagonal import DiagonalGaussian
 from ocbnn.regions.limits import possible_ends
 from ocbnn.rules.located import AllowedClasses, in_model_units
@@ -139,7 +139,7 @@ def _observed(model: Model, term: RuleTerm, draws: Float[np.ndarray, "S size"], 
     """The share of observations, noise or class included, that break the rule."""
     schema, rule = term.schema, term.rule
     assert schema.target is not None
-    coded = fresh_points(term, OBSERVED_POINTS, seed)
+    coded = term.fresh(OBSERVED_POINTS, seed, "learning")
     located = in_model_units(rule.locate(coded, schema), schema.target)
     outputs = model_outputs(model, draws, schema.to_model(coded))
     if isinstance(located, AllowedClasses):
@@ -150,12 +150,6 @@ def _observed(model: Model, term: RuleTerm, draws: Float[np.ndarray, "S size"], 
             outputs = outputs + model.likelihood.noise * noise
         share = violation.violates(rule.output, located, outputs).mean(axis=1)
     return Measured(float(share.mean()), float(share.std() / np.sqrt(len(share))), float(len(share)))
-
-
-def fresh_points(term: RuleTerm, count: int, seed: int) -> Float[np.ndarray, "count Q"]:
-    """Points of the rule's region that learning has not seen."""
-    key = rule_seed(seed, term.rule, term.schema) + 3
-    return regions.sample(key, term.rule.region, term.schema, term.data, count, term.sampler)
 
 
 def chosen_concentration(

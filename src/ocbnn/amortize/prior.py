@@ -28,7 +28,6 @@ from ocbnn.amortize.findings import (
     concentrated,
     far_and_wide,
     far_from,
-    fresh_points,
     measured,
     raw_outputs,
 )
@@ -320,7 +319,7 @@ def _finished(
     if concentration is None:
         concentration = chosen_concentration(learnt.gaussian, kept)
     gaussian = concentrated(learnt.gaussian, concentration)
-    points = tuple(term.at(fresh_points(term, CLAIMED_POINTS, seed)) for term in terms)
+    points = tuple(term.at(term.fresh(CLAIMED_POINTS, seed, "learning")) for term in terms)
     claimed = claims(problem, gaussian, points, CLAIMED_SAMPLES, seed)
     found = []
     for term, claim, multiplier in zip(terms, claimed, learnt.multipliers, strict=True):

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn import regions, violation
+from ocbnn import violation
 from ocbnn.inference.diagnostics import worst_ess
 from ocbnn.inference.divergences import normal_total_variation
 from ocbnn.inference.feed import all_rules
@@ -24,7 +24,7 @@ from ocbnn.inference.outputs import model_outputs
 from ocbnn.likelihoods import Gaussian
 from ocbnn.linting import lint
 from ocbnn.model import Model
-from ocbnn.priors.conditional import RuleTerm, rule_seed
+from ocbnn.priors.conditional import RuleTerm
 from ocbnn.rules.located import (
     Located,
     NormalMixture,
@@ -33,7 +33,7 @@ from ocbnn.rules.located import (
     in_model_units,
 )
 
-FRESH_POINTS = 512
+FRESH_POINTS = 2048
 MOST_DRAWS = 1000  # of all chains together, evenly spaced
 GROUPS = 10  # of draws left out in turns, where there are not enough chains to leave out
 NORMAL_POINTS = 64  # at which predictives of Y are compared: integrals, not counts
@@ -45,7 +45,8 @@ Verdict = Literal["met", "unmet", "not shown at this tolerance"]
 
 class Measured(NamedTuple):
     """A rule's violation (mean share, or total variation), its standard error, the effective draws behind it,
-    and its interval, as wide as it can be where nothing is known of it.
+    and its interval, as wide as it can be where nothing is known of it. `by_points` is the standard error
+    from having tried these points and no others.
     """
 
     violation: float
@@ -53,16 +54,19 @@ class Measured(NamedTuple):
     effective: float
     low: float = 0.0
     high: float = math.inf
+    by_points: float = 0.0
 
     def shown_within(self, tolerance: float) -> bool:
         """Whether a pilot has seen enough: the violation is within the tolerance with two errors to spare.
 
+        Both errors: other draws, and other points, for a rule may be broken in few places and often there.
         Where no violation was seen the error says nothing; then 3/n is what n draws leave possible (95%), but
         never more than half of the tolerance: few particles could not show any rule to be kept, and more
         strength than this would only make them stiffer. The verdict on the kept draws does not bend so.
         """
         possible = 3.0 / max(self.effective, 1.0) if self.violation == 0.0 else 0.0
-        return self.violation + max(2.0 * self.error, min(possible, 0.5 * tolerance)) <= tolerance
+        spare = 2.0 * math.hypot(self.error, self.by_points)
+        return self.violation + max(spare, min(possible, 0.5 * tolerance)) <= tolerance
 
     def verdict(self, tolerance: float) -> Verdict:
         """Met where the whole interval is within the tolerance, unmet where all of it is beyond."""
@@ -83,24 +87,17 @@ def measure(
     points: int = FRESH_POINTS,
 ) -> Measured:
     """The rule's violation under these draws, on fresh points of its region."""
-    coded = regions.sample(
-        rule_seed(seed, rule.rule, rule.schema) + 1,
-        rule.rule.region,
-        rule.schema,
-        rule.data,
-        points,
-        rule.sampler,
-    )
+    coded = rule.fresh(points, seed, "pilot")
     target = rule.schema.target
     assert target is not None
     located = in_model_units(rule.rule.locate(coded, rule.schema), target)
-    every = max(1, math.ceil(draws.shape[0] * draws.shape[1] / MOST_DRAWS))
-    kept = draws[:, ::every]
+    kept = _spaced(draws)
     chains, count, size = kept.shape
     outputs = model_outputs(model, kept.reshape(-1, size), rule.schema.to_model(coded))
     if isinstance(located, TargetProbability | TargetClassProbabilities | NormalMixture):
         return _total_variation(model, rule, located, outputs, kept)
-    share = violation.violates(rule.rule.output, located, outputs).mean(axis=-1).reshape(chains, count)
+    violated = violation.violates(rule.rule.output, located, outputs)
+    share = violated.mean(axis=-1).reshape(chains, count)
     series, effective = share, float(share.size)
     if np.ptp(share) == 0.0:
         # Shares that never change say nothing of how draws depend on each other; the margins behind them do.
@@ -110,7 +107,29 @@ def measure(
     if known > 0.0 or series is share:
         effective = max(min(known, effective), 1.0)
     error = float(share.std() / math.sqrt(effective))
-    return Measured(float(share.mean()), error, effective, *share_ends(share.ravel(), effective))
+    by_points = float(violated.mean(axis=0).std() / math.sqrt(points))
+    ends = share_ends(share.ravel(), effective)
+    return Measured(float(share.mean()), error, effective, *ends, by_points=by_points)
+
+
+def most_broken(
+    model: Model,
+    rule: RuleTerm,
+    draws: Float[np.ndarray, "chains draws size"],
+    seed: int,
+    count: int,
+) -> Float[np.ndarray, "found Q"]:
+    """Of fresh points of the rule's region, so many at which most draws break it."""
+    points = rule.at(rule.fresh(FRESH_POINTS, seed, "between"))
+    outputs = model_outputs(model, _spaced(draws).reshape(-1, draws.shape[-1]), np.asarray(points.inputs))
+    shares = violation.violates(rule.rule.output, points.located, outputs).mean(axis=0)
+    worst = np.argsort(-shares, kind="stable")[:count]
+    return np.asarray(points.coded)[worst[shares[worst] > 0.0]]
+
+
+def _spaced(draws: Float[np.ndarray, "chains draws size"]) -> Float[np.ndarray, "chains draws size"]:
+    """At most `MOST_DRAWS` of them, evenly spaced along the chains."""
+    return draws[:, :: max(1, math.ceil(draws.shape[0] * draws.shape[1] / MOST_DRAWS))]
 
 
 def _total_variation(

@@ -12,7 +12,7 @@ from ocbnn.inference.base import Context, Density
 from ocbnn.inference.feed import fixed_context, rule_terms, with_rules
 from ocbnn.inference.storage import Arrays
 from ocbnn.model import Model
-from ocbnn.priors.conditional import RulePoints
+from ocbnn.priors.conditional import RulePoints, RuleTerm
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +64,13 @@ class Prepared:
         nodes = tuple(_strong(each, value) for each, value in zip(self.context.nodes, values, strict=True))
         strengths = replace(self.strengths, values=np.asarray(values, dtype=float))
         return replace(self, model=model, context=fixed_context(model, nodes), strengths=strengths)
+
+    def with_points(self, rules: Sequence[RuleTerm]) -> Prepared:
+        """The same with other points for some rules; nodes of those are their points."""
+        before = zip(rules, rule_terms(self.model), self.context.nodes, strict=True)
+        nodes = tuple(nodes if new is old else new.points for new, old, nodes in before)
+        model = with_rules(self.model, rules)
+        return replace(self, model=model, context=fixed_context(model, nodes))
 
     def arrays(self) -> Arrays:
         """All that cannot be had again from the model and the seed without the work."""

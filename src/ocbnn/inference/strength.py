@@ -5,12 +5,16 @@ on fresh points. A rule whose violation is not shown to be within its tolerance 
 less, by decades until both sides are known and by bisection of the logarithm after that. The smallest
 strength at which the tolerance was met is frozen, or else the one with the least violation. `judge` measures
 again, on the kept draws.
+
+Strength alone does not mend a rule that is kept at its points and broken between them, and in ten columns a
+hundred points leave much between them. So points where draws of the pilot broke a rule join its own; a rule
+that is not far from its tolerance is then tried again before it gets more strength.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,13 +25,20 @@ from ocbnn.inference.base import Context, Engine, Precision
 from ocbnn.inference.diagnostics import worst_ess
 from ocbnn.inference.feed import rule_terms
 from ocbnn.inference.loop import Loop
-from ocbnn.inference.measure import Measured, learnt_unmet_reason, measure, not_shown_reason, unmet_reason
+from ocbnn.inference.measure import (
+    Measured,
+    learnt_unmet_reason,
+    measure,
+    most_broken,
+    not_shown_reason,
+    unmet_reason,
+)
 from ocbnn.inference.outputs import model_outputs
 from ocbnn.inference.prepared import Prepared, Strengths
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.result import RuleOutcome
 from ocbnn.inference.tuning import SETTLING, settling
-from ocbnn.inference.warmstart import WarmStart, starting_positions
+from ocbnn.inference.warmstart import WarmStart, starting_positions, with_found
 from ocbnn.model import Model
 from ocbnn.priors.base import learnt_rules
 from ocbnn.priors.conditional import RuleTerm
@@ -35,6 +46,8 @@ from ocbnn.priors.conditional import RuleTerm
 MOST_PROBED = 16
 PILOT_DRAWS = 400
 ALONE_MEMBERS, ALONE_STRENGTH = 8, 1e3
+NEAR = 5.0
+"""Times the tolerance: within it a rule that was given points is tried again with the same strength."""
 WORSE = 0.1  # so much more violation at more strength is no noise: the engine cannot follow
 
 
@@ -50,6 +63,8 @@ class StrengthSearch:
         highest: how far above.
         effective: effective draws of a pilot of chains, at the worst of its probes.
         most: draws of each chain in a pilot.
+        found: points that may join a rule's after a pilot, for engines that always see the same ones.
+        most_found: how many may join in all.
         steps: of a pilot of an engine that optimises, over which its learning rate falls as in a whole run.
     """
 
@@ -60,6 +75,8 @@ class StrengthSearch:
     highest: float = 1e5
     effective: float = 400.0
     most: int = 1000
+    found: int = 32
+    most_found: int = 128
     steps: int = 1000
 
     def find(
@@ -80,6 +97,7 @@ class StrengthSearch:
         bracket = _Bracket(self, prepared.strengths.values, free)
         pilot_engine = self._shortened(engine)
         tunings: list[Any] | None = None
+        room = [0 if engine.stochastic else self.most_found] * len(rules)
         for number in range(self.rounds):
             report(Tick("strength", number, self.rounds, 0.0))
             prepared = prepared.with_strengths(bracket.now)
@@ -90,16 +108,42 @@ class StrengthSearch:
             prepared.seconds["compile"] = prepared.seconds.get("compile", 0.0) + loop.compile_seconds
             if engine.collects == "along" and not engine.stochastic:
                 tunings = [settling(state.tuning, engine.warmup) for state in loop.states]
+            rules = rule_terms(prepared.model)
             measured = [measure(prepared.model, rule, draws, seed + number) for rule in rules]
-            bracket.learn(
-                [m.shown_within(r.tolerance) for m, r in zip(measured, rules, strict=True)],
-                [m.violation for m in measured],
-            )
+            met = [m.shown_within(r.tolerance) for m, r in zip(measured, rules, strict=True)]
+            violations = [m.violation for m in measured]
+            wanting = [int(i) for i in np.flatnonzero(free) if not met[i]]
+            prepared, held = self._filled(prepared, draws, seed + number, wanting, violations, room)
+            bracket.learn(met, violations, held)
             if bracket.settled:
                 break
         found = bracket.found()
         strengths = Strengths(found, free, ("",) * len(rules))
         return replace(prepared.with_strengths(found), strengths=strengths)
+
+    def _filled(
+        self,
+        prepared: Prepared,
+        draws: Float[np.ndarray, "chains draws size"],
+        seed: int,
+        wanting: Sequence[int],
+        violations: Sequence[float],
+        room: list[int],
+    ) -> tuple[Prepared, frozenset[int]]:
+        """The same density with points where the pilot broke rules, and which rules to try as they are."""
+        rules, held = list(rule_terms(prepared.model)), set[int]()
+        for index in wanting:
+            rule, nodes = rules[index], prepared.context.nodes[index]
+            # Nodes stand for points in few dimensions alone, where points are close to each other.
+            if rule.rule.output.is_probabilistic or nodes.coded is not rule.points.coded:
+                continue
+            found = most_broken(prepared.model, rule, draws, seed, min(self.found, room[index]))
+            if len(found):
+                room[index] -= len(found)
+                rules[index] = with_found(rule, found)
+                if violations[index] <= NEAR * rule.tolerance:
+                    held.add(index)
+        return prepared.with_points(rules), frozenset(held)
 
     def _shortened(self, engine: Engine) -> Engine:
         """An engine that optimises, with fewer steps; one that draws along is as it is."""
@@ -147,9 +191,15 @@ class _Bracket:
         """The smallest strength known to be enough, or that of the least violation."""
         return np.where(self.free, np.where(np.isinf(self.enough), self.least_at, self.enough), self.now)
 
-    def learn(self, met: list[bool], violations: list[float]) -> None:
-        """Narrow the brackets by one pilot and set the strengths to try next, or those found."""
-        for index in np.flatnonzero(self.free):
+    def learn(
+        self, met: Sequence[bool], violations: Sequence[float], held: frozenset[int] = frozenset()
+    ) -> None:
+        """Narrow the brackets by one pilot and set the strengths to try next, or those found.
+
+        Rules that are `held` have changed since: they keep their strength, and the pilot says nothing of it.
+        """
+        moving = [int(index) for index in np.flatnonzero(self.free) if index not in held]
+        for index in moving:
             self.worse[index] += violations[index] > self.least[index] + WORSE
             if violations[index] < self.least[index]:
                 self.least[index], self.least_at[index] = violations[index], self.now[index]
@@ -160,8 +210,8 @@ class _Bracket:
                 self.little[index] = max(self.little[index], self.now[index])
                 if self.enough[index] <= self.now[index]:  # another rule's change took it back
                     self.enough[index] = np.inf
-        following = np.array([self._next(i) if self.free[i] else self.now[i] for i in range(len(self.now))])
-        self.settled = bool(np.all(following == self.now))
+        following = np.array([self._next(i) if i in moving else self.now[i] for i in range(len(self.now))])
+        self.settled = not held and bool(np.all(following == self.now))
         self.now = following
 
     def _next(self, index: int) -> float:

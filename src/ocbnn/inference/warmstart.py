@@ -33,6 +33,8 @@ from ocbnn.priors.terms import Distance, NegativeExponential
 
 MOST_WORK = 500_000_000_000
 """Steps times rows times weights of a warm start on minibatches: about half a minute."""
+ROOM = 64
+"""Places for points that a rule is given at a time: each time the shapes change, and all is compiled anew."""
 
 Start = Literal["small", "prior", "base"]
 """Where members start: as networks usually do, or at draws of the prior, or of what it was before rules."""
@@ -155,10 +157,13 @@ def with_room(rule: RuleTerm, room: int) -> RuleTerm:
 
 
 def with_found(rule: RuleTerm, found: Float[np.ndarray, "found Q"]) -> RuleTerm:
-    """The rule with points in its free places, each counting as much as one that was drawn."""
+    """The rule with more points, in its free places first, each counting as much as one that was drawn."""
+    missing = len(found) - int(np.count_nonzero(np.asarray(rule.points.weights) == 0))
+    if missing > 0:
+        rule = with_room(rule, max(missing, ROOM))
     coded, weights = np.array(rule.points.coded), np.array(rule.points.weights)
     free = np.flatnonzero(weights == 0)[: len(found)]
-    coded[free], weights[free] = found[: len(free)], weights[0]
+    coded[free], weights[free] = found, weights[0]
     return replace(rule, points=rule.at(coded, weights=weights, strength=rule.points.strength))
 
 

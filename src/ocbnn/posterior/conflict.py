@@ -25,7 +25,7 @@ from ocbnn.posterior.functions import Table, as_coded, function_blocks
 from ocbnn.posterior.mixtures import Mixture, log_density
 from ocbnn.posterior.predict import obeying_draws, point_values, predict
 from ocbnn.posterior.satisfaction import satisfaction
-from ocbnn.posterior.search import fresh_points, rule_name
+from ocbnn.posterior.search import rule_name
 from ocbnn.posterior.truncate import Truncated
 from ocbnn.priors.conditional import RuleTerm
 
@@ -201,7 +201,7 @@ def _changes(
 ) -> tuple[float, float | None, pd.DataFrame]:
     """Mean change inside the region, outside of it, and the places of the largest."""
     schema, data = with_rule.schema, with_rule.model.data
-    inside = fresh_points(rule, points, key)
+    inside = rule.fresh(points, key)
     outside = np.zeros((0, inside.shape[1]))
     if data is not None:
         rows = schema.to_raw(np.asarray(data.inputs, dtype=float))

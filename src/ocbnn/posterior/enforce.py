@@ -22,7 +22,7 @@ from ocbnn.posterior.allowed import EnforcementError, broken
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import CONFIDENCE, Figure, require_confidence, share_figure
 from ocbnn.posterior.functions import model_function_blocks
-from ocbnn.posterior.search import Rule, climb, deterministic, fresh_points, rule_name
+from ocbnn.posterior.search import Rule, climb, deterministic, rule_name
 from ocbnn.posterior.truncate import Truncated, truncate
 from ocbnn.priors.conditional import RuleTerm
 
@@ -108,7 +108,7 @@ def reject(
     found_in_all = 0
     unfinished: list[str] = []
     for index, term in enumerate(terms):
-        checked = fresh_points(term, points, key)
+        checked = term.fresh(points, key)
         vertices = term.rule.region.vertices(term.schema)
         breaks = _breaks(posterior, term, flat, np.concatenate([checked, vertices]))
         if ascent:

@@ -45,7 +45,7 @@ from ocbnn.posterior.satisfied import (
     raw_point,
     verdict,
 )
-from ocbnn.posterior.search import Rule, as_rule_terms, climb, fresh_points, rule_name
+from ocbnn.posterior.search import Rule, as_rule_terms, climb, rule_name
 from ocbnn.posterior.targets import target_satisfaction
 from ocbnn.priors.conditional import RuleTerm
 from ocbnn.rules.located import AllowedClasses
@@ -115,7 +115,7 @@ class _Measured(NamedTuple):
 def _measured(posterior: Posterior, term: RuleTerm, points: int, key: int, ascent: bool) -> _Measured:
     every = _all_draws(posterior)
     shape = posterior.draws.shape[:2]
-    fresh = fresh_points(term, points, key)
+    fresh = term.fresh(points, key)
     finding = halves(posterior).finding
     at_fresh = _at_fresh(posterior, every, term, fresh, finding.ravel())
     candidates = fresh[at_fresh.worst][None]

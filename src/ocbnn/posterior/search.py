@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn import regions
 from ocbnn.inference.ascent import Score, worst_points
 from ocbnn.posterior.allowed import EnforcementError
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import model_function_blocks
-from ocbnn.priors.conditional import RuleTerm, rule_seed
+from ocbnn.priors.conditional import RuleTerm
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
 
@@ -60,14 +58,6 @@ def deterministic(posterior: Posterior, rules: Sequence[Rule] | None) -> tuple[R
 def rule_name(term: RuleTerm) -> str:
     """What people call it, or its text."""
     return term.rule.name or term.rule.text(term.schema)
-
-
-def fresh_points(rule: RuleTerm, count: int, key: int) -> Float[np.ndarray, "count Q"]:
-    """Points of the rule's region that neither the prior nor a pilot has seen, whatever their seeds were."""
-    # Inference counts upwards from the rule's own seed, so that any number added to it may be one of its.
-    own = f"fresh points\n{rule_seed(key, rule.rule, rule.schema)}"
-    seed = int.from_bytes(hashlib.sha256(own.encode()).digest()[:16], "big")
-    return regions.sample(seed, rule.rule.region, rule.schema, rule.data, count, rule.sampler)
 
 
 def outputs_at(

@@ -20,7 +20,7 @@ from ocbnn.posterior.satisfied import (
     raw_point,
     verdict,
 )
-from ocbnn.posterior.search import SEARCHED_DRAWS, climb, fresh_points, outputs_at, rule_name
+from ocbnn.posterior.search import SEARCHED_DRAWS, climb, outputs_at, rule_name
 from ocbnn.priors.conditional import RuleTerm
 from ocbnn.rules.located import Located, NormalMixture, in_model_units
 
@@ -38,7 +38,7 @@ def target_satisfaction(
     confidence: float,
 ) -> Satisfaction:
     """The divergences of one probabilistic rule; arguments as in `satisfaction`."""
-    fresh = fresh_points(term, points, key)
+    fresh = term.fresh(points, key)
     if isinstance(term.rule.locate(fresh[:1], term.schema), NormalMixture):
         fresh = fresh[: min(points, NORMAL_POINTS)]
     split = halves(posterior)
@@ -91,7 +91,7 @@ def _farthest(
 ) -> Float[np.ndarray, "m Q"]:
     """Points found by ascent at which the predictive of these draws is farthest from what is asked."""
     draws = posterior.draws[finding]
-    if not isinstance(term.rule.locate(fresh_points(term, 1, key), term.schema), NormalMixture):
+    if not isinstance(term.rule.locate(term.fresh(1, key), term.schema), NormalMixture):
         return climb(posterior, term, draws, (key, 1), score="worst draw", of_mean=True)
     some = np.unique(np.linspace(0, len(draws) - 1, min(SEARCHED_DRAWS, len(draws))).astype(int))
     outputs = outputs_at(posterior, draws[some])

@@ -131,6 +131,12 @@ class RuleTerm:
         strength = self.points.strength if strength is None else strength
         return _placed(self.rule, self.schema, coded, weights, strength)
 
+    def fresh(self, count: int, key: int, purpose: str = "fresh points") -> Float[np.ndarray, "count Q"]:
+        """Points of the rule's region that nothing with another purpose has seen, whatever its seeds were."""
+        # Chunks of minibatch engines count upwards from the rule's own seed: any number added may be theirs.
+        seed = _digest(f"{purpose}\n{rule_seed(key, self.rule, self.schema)}")
+        return regions.sample(seed, self.rule.region, self.schema, self.data, count, self.sampler)
+
     def log_density(self, value: Array, points: RulePoints) -> Float[Array, ""]:
         """Σ_t weight_t · log p_g(value_t | x_t), value as `Likelihood.function` gives it at these points."""
         scores = self.term.log_density(self.rule.output, points.located, value, points.strength)
@@ -252,8 +258,11 @@ def conditional_prior(
 
 def rule_seed(key: int, rule: Constraint, schema: Schema) -> int:
     """A seed that depends on the key and on what the rule says, and on nothing else, in every process."""
-    digest = hashlib.sha256(f"{int(key)}\n{rule.text(schema)}".encode()).digest()
-    return int.from_bytes(digest[:16], "big")
+    return _digest(f"{int(key)}\n{rule.text(schema)}")
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
 
 
 def _chosen_term(rule: Constraint, schema: Schema, term: Term | str | None) -> Term:

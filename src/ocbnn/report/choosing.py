@@ -12,7 +12,7 @@ from ocbnn import regions
 from ocbnn.plots.slices import sliced
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import function_blocks
-from ocbnn.posterior.search import fresh_points, rule_name
+from ocbnn.posterior.search import rule_name
 from ocbnn.priors.conditional import RuleTerm
 from ocbnn.report.evidence import BandFacts
 from ocbnn.report.heldout import HeldOut
@@ -112,7 +112,7 @@ def typical_case(
             else regions.sample(seed, regions.Everywhere(), schema, None, TYPICAL)
         )
         return _medians(schema, points)
-    points = fresh_points(term, TYPICAL, seed)
+    points = term.fresh(TYPICAL, seed)
     case = _medians(schema, points)
     ruled = [index for index, name in enumerate(schema.names) if name in term.rule.region.columns()]
     spread = points.std(axis=0)

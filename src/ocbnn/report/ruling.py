@@ -16,7 +16,7 @@ from ocbnn.plots.slices import value_text
 from ocbnn.posterior.conflict import point_predictions
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.satisfied import Satisfaction, SatisfactionReport, column_groups
-from ocbnn.posterior.search import fresh_points, rule_name
+from ocbnn.posterior.search import rule_name
 from ocbnn.priors.conditional import RuleTerm
 from ocbnn.report.evidence import (
     LEAST_ROWS,
@@ -51,7 +51,7 @@ def rule_facts(
     for index, term in enumerate(posterior.rules):
         change = None
         if without is not None:
-            fresh = fresh_points(term, points, key)
+            fresh = term.fresh(points, key)
             change = _change(posterior, without, term, fresh, rows, moved)
         found = _facts(posterior, term, report[index])
         other = None if without_report is None else Estimate.of(headline(without_report[index]))
