@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from ocbnn.datasets import compas
 from ocbnn.paper.applications import read_rules
@@ -94,10 +97,22 @@ def test_the_reference_region_is_a_box_around_the_mean_of_all_but_what_people_di
     assert rule.locate(points, schema).probability.tolist() == recid.tolist()
 
 
+def test_other_methods_are_fitted_to_some_rows_and_asked_about_others() -> None:
+    table = made_up(200)
+    train, test = table.iloc[:150], table.iloc[150:]
+    found = others(train, test, seed=0)
+    features = list(compas.FEATURES)
+    by_hand = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    by_hand.fit(train[features], train[compas.TARGET])
+    np.testing.assert_allclose(found["logistic_regression"], by_hand.predict_proba(test[features])[:, 1])
+    assert all(len(chance) == 50 for chance in found.values())
+    assert set(found["demographic_parity"]) <= {0.0, 1.0}
+
+
 def test_without_fairlearn_the_details_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fairlearn.reductions", None)
     table = made_up(100)
-    found = others(table, seed=0)
+    found = others(table, table, seed=0)
     assert set(found) == {"logistic_regression", "gradient_boosting"}
     assert "pip install fairlearn" in left_out(found)["left_out"]["demographic_parity"]
     assert left_out({**found, "demographic_parity": {}}) == {}

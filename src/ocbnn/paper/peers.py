@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,8 @@ def gradient_boosting(seed: int, **options: Any) -> HistGradientBoostingClassifi
 
 def demographic_parity(
     frame: pd.DataFrame, labels: pd.Series, group: pd.Series, seed: int
-) -> np.ndarray | None:
-    """Predictions of fairlearn's ExponentiatedGradient for these rows; None where it is not installed.
+) -> Callable[[pd.DataFrame], np.ndarray] | None:
+    """What fairlearn's ExponentiatedGradient, fitted here, predicts for rows; None where not installed.
 
     It constrains the rates of the groups to differ by at most 0.01, whatever the reasons, and predicts by
     chance among a few boosted models.
@@ -49,4 +50,4 @@ def demographic_parity(
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of pandas, about how fairlearn uses it
         mitigated.fit(frame, labels, sensitive_features=group)
-    return np.asarray(mitigated.predict(frame, random_state=seed))
+    return lambda rows: np.asarray(mitigated.predict(rows, random_state=seed))

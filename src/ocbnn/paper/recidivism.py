@@ -62,7 +62,7 @@ def recidivism(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
             save(out, NAME, f"{name}{suffix}", fitted)
             runs[f"{name}{suffix}"] = figures(table, probability(fitted, table[list(features)]), seed=seed)
     rows = table[[*compas.FEATURES, compas.TARGET]]
-    beside = others(table, seed)
+    beside = {name: figures(table, chance, seed=seed) for name, chance in others(table, table, seed).items()}
     details: dict[str, Any] = {
         "others": beside,
         **left_out(beside),
@@ -180,19 +180,16 @@ def statistics(table: pd.DataFrame, predicted: Labels, chance: Probabilities) ->
     }
 
 
-def others(table: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
-    """Logistic regression, boosting, and fairlearn's reduction to demographic parity, on the same rows."""
-    frame, labels = table[list(compas.FEATURES)], table[compas.TARGET]
-    found: dict[str, dict[str, Any]] = {}
-    for name, model in (
-        ("logistic_regression", peers.logistic_regression()),
-        ("gradient_boosting", peers.gradient_boosting(seed)),
-    ):
-        found[name] = figures(table, model.fit(frame, labels).predict_proba(frame)[:, 1], seed=seed)
-    fair = peers.demographic_parity(frame, labels, table[compas.RACE], seed)
-    if fair is not None:
-        found["demographic_parity"] = figures(table, fair.astype(float), seed=seed)
-    return found
+def others(train: pd.DataFrame, test: pd.DataFrame, seed: int) -> dict[str, Probabilities]:
+    """P(high_risk = 1), or the label, by logistic regression, boosting and fairlearn's demographic parity."""
+    frame, labels, asked = train[list(compas.FEATURES)], train[compas.TARGET], test[list(compas.FEATURES)]
+    models = {
+        "logistic_regression": peers.logistic_regression(),
+        "gradient_boosting": peers.gradient_boosting(seed),
+    }
+    chances = {name: model.fit(frame, labels).predict_proba(asked)[:, 1] for name, model in models.items()}
+    fair = peers.demographic_parity(frame, labels, train[compas.RACE], seed)
+    return chances if fair is None else {**chances, "demographic_parity": fair(asked).astype(float)}
 
 
 def left_out(beside: Mapping[str, Any]) -> dict[str, dict[str, str]]:
@@ -205,18 +202,19 @@ def left_out(beside: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 def cross_validated(chosen: Plan, table: pd.DataFrame, seed: int, folds: int) -> dict[str, dict[str, Any]]:
     """The same figures for rows that were not in the fit, with race among the features."""
     frame, labels = table[list(compas.FEATURES)], table[compas.TARGET]
-    chances = {name: np.zeros(len(table)) for name in ("bnn", "ocbnn", "gradient_boosting")}
+    chances: dict[str, Probabilities] = {}
     splits = StratifiedKFold(folds, shuffle=True, random_state=seed)
     for train, test in splits.split(frame, labels):
         with rules_path(NAME) as path:
             rows = (frame.iloc[train], labels.iloc[train])
-            models = {
+            networks = {
                 "bnn": fit_estimator(chosen, None, *rows, seed, {}),
                 "ocbnn": fit_estimator(chosen, path, *rows, seed, {}),
-                "gradient_boosting": peers.gradient_boosting(seed).fit(*rows),
             }
-        for name, model in models.items():
-            chances[name][test] = model.predict_proba(frame.iloc[test])[:, 1]
+        held_out = {name: probability(network, frame.iloc[test]) for name, network in networks.items()}
+        held_out |= others(table.iloc[train], table.iloc[test], seed)
+        for name, chance in held_out.items():
+            chances.setdefault(name, np.zeros(len(table)))[test] = chance
     return {name: figures(table, chance, seed=seed) for name, chance in chances.items()}
 
 
