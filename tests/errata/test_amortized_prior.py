@@ -121,6 +121,22 @@ def test_d7_the_codes_divergence_is_symmetric_and_keeps_away_from_certainty():
     assert np.isfinite(jax.grad(lambda p: between(jnp.stack([1 - p, p]), certain))(0.0))
 
 
+@pytest.mark.filterwarnings("ignore::ocbnn.errors.OCBNNWarning")
+@pytest.mark.parametrize("scale", [1.0, float(np.log(2.0))])  # the text's, and softplus(0), the code's
+def test_i3_learning_starts_at_a_draw_of_the_base_prior_with_that_spread(scale):
+    prior = AmortizedPrior.learn(
+        ["if x > 1 then 1 <= y <= 2"],
+        LINE,
+        hidden=(3,),
+        concentration=1.0,
+        learning=Learning.paper(1, scale),
+    )
+    # One step of AdaGrad moves the logarithms by its rate of 0.1 at the most.
+    sd = np.asarray(prior.gaussian.sd) / np.asarray(prior.base.sd)
+    assert np.all(np.abs(np.log(sd / scale)) <= 0.1 + 1e-5)
+    assert np.std(np.asarray(prior.gaussian.mean)) > 0.5  # not at the mean
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ocbnn.errors.OCBNNWarning")
 def test_d8_the_papers_objective_alone_collapses_and_ours_keeps_its_spread():

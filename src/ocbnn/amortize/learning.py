@@ -14,6 +14,7 @@ augmented Lagrangian). Every step sees fresh points (errata D5).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -95,8 +96,11 @@ class Learning:
         return cls() if network.size <= LARGE_NETWORK else cls(points=30, samples=16, starts=1)
 
     @classmethod
-    def paper(cls, steps: int = 50) -> Learning:
-        """The paper's way: AdaGrad at 0.1 from σ = 1, 30 points a step, stopped early (appendix C)."""
+    def paper(cls, steps: int = 50, scale: float = 1.0) -> Learning:
+        """The paper's way: AdaGrad at 0.1 from σ = 1, 30 points a step, stopped early (appendix C).
+
+        The authors' code starts from a `scale` of softplus(0) = 0.693 (errata I3).
+        """
         return cls(
             steps=steps,
             points=30,
@@ -104,6 +108,7 @@ class Learning:
             optimizer="adagrad",
             decay="constant",
             constrained=False,
+            start=math.log(scale),
             starts=1,
         )
 
@@ -274,8 +279,7 @@ def _starts(
 
 
 def _started(problem: Problem, ascent: Ascent, learning: Learning, shift: Float[Array, " size"]) -> Progress:
-    ratio = learning.start if learning.constrained else 0.0
-    parameters = Parameters(shift, jnp.full_like(shift, ratio))
+    parameters = Parameters(shift, jnp.full_like(shift, learning.start))
     return Progress(
         parameters,
         ascent.init(parameters),

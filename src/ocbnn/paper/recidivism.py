@@ -127,7 +127,7 @@ def amortized(chosen: Plan, schema: Schema, table: pd.DataFrame, seed: int) -> A
             divergence="symmetric-kl",
             concentration=own["shrink_with_race"] if with_race else own["shrink_without_race"],
             sampler="uniform" if own["region"] == "box" else "hull",
-            learning=Learning.paper(own["epochs"]),
+            learning=Learning.paper(own["epochs"], own.get("initial_scale", 1.0)),
             seed=seed,
         )
 

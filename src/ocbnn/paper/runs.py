@@ -112,12 +112,12 @@ def learnt_prior(
     """The amortized prior of these rules for the plan's network, in raw units as everything of the paper's.
 
     Options are the plan's own numbers: `objective`, `observation`, `noise`, `divergence`, `concentration`,
-    and of learning `paper_steps` (the paper's early stopping), or `steps`, `starts`.
+    and of learning `paper_steps` (the paper's early stopping) and `initial_scale`, or `steps`, `starts`.
     """
     own = plan.own
     raw = unstandardized(schema)
     if "paper_steps" in own:
-        learning = Learning.paper(int(own["paper_steps"]))
+        learning = Learning.paper(int(own["paper_steps"]), own.get("initial_scale", 1.0))
     else:
         learning = Learning(**{name: own[name] for name in ("steps", "starts") if name in own})
     options = {
