@@ -25,7 +25,7 @@ test: $(READY)  ## the quick tests, in parallel
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-slow: $(READY)  ## the long tests too
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow
+	@XLA_FLAGS= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow
 
 check: $(READY)  ## lint, format, types, and the order of the rooms
 	@$(BIN)/ruff check .

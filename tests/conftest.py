@@ -1,4 +1,8 @@
-"""Compilation is what tests cost: what was compiled once is kept for all workers and later runs."""
+"""Compilation is what tests cost: what was compiled once is kept for all workers and later runs.
+
+LLVM's optimisation is left out, which takes a quarter off: small shapes gain nothing from it. XLA's own is not,
+and `make test-slow`, where runs are long, has both.
+"""
 
 import os
 from pathlib import Path
@@ -8,3 +12,4 @@ CACHE = Path(__file__).parent.parent / ".venv" / "compiled"
 # Set before JAX is imported; a child process that a test starts inherits it.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")

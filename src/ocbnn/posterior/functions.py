@@ -6,7 +6,9 @@ rows it comes with, and little is ever compiled or held.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -19,7 +21,7 @@ from ocbnn.likelihoods import Likelihood
 from ocbnn.networks import Network
 from ocbnn.posterior.draws import Posterior
 
-ROWS, LEAST_ROWS = 512, 32
+ROWS, ROWS_OF_LARGE, LEAST_ROWS = 512, 1024, 32
 """Rows of a block; fewer where draws are so many that a block would hold more than `MOST_VALUES`."""
 MOST_VALUES = 4_000_000
 TOGETHER = 64
@@ -66,12 +68,12 @@ def model_function_blocks(
     weights = np.asarray(flat[:, : model.network.size], dtype=kind)
     inputs = np.asarray(inputs, dtype=kind)
     target = posterior.target
-    rows = _block_rows(len(weights) * max(len(target.classes), 1))
+    most = ROWS_OF_LARGE if model.network.size > LARGE else ROWS
+    rows = _block_rows(len(weights) * max(len(target.classes), 1), most)
     for begin in range(0, len(inputs), rows):
         block = slice(begin, min(begin + rows, len(inputs)))
         there = padded(inputs[block], rows)
-        with precision(kind):
-            values = _evaluated(model.network, model.likelihood, weights, there)
+        values = _evaluated(model.network, model.likelihood, weights, there, kind)
         values = values[:, : block.stop - block.start].astype(float)
         yield block, values if values.ndim == 3 else target.center + target.scale * values
 
@@ -93,19 +95,26 @@ def working_precision(posterior: Posterior) -> Precision:
     return "float32" if posterior.model.network.size > LARGE else "float64"
 
 
-def _block_rows(values_of_a_row: int) -> int:
-    """A power of two that depends on the draws alone: a row's batch must not decide how it is computed."""
-    most = max(MOST_VALUES // max(values_of_a_row, 1), 1)
-    return int(np.clip(1 << (most.bit_length() - 1), LEAST_ROWS, ROWS))
+def _block_rows(values_of_a_row: int, most: int) -> int:
+    """A power of two that depends on the model alone: a row's batch must not decide how it is computed."""
+    held = max(MOST_VALUES // max(values_of_a_row, 1), 1)
+    return int(np.clip(1 << (held.bit_length() - 1), LEAST_ROWS, most))
 
 
 def _evaluated(
-    network: Network, likelihood: Likelihood, weights: np.ndarray, inputs: np.ndarray
+    network: Network, likelihood: Likelihood, weights: np.ndarray, inputs: np.ndarray, kind: Precision
 ) -> np.ndarray:
-    parts = []
-    for first in range(0, len(weights), TOGETHER):
-        some = weights[first : first + TOGETHER]
-        size = min(TOGETHER, 1 << (len(some) - 1).bit_length())  # few shapes are ever compiled
-        values = network_functions(network, likelihood, padded(some, size), inputs)
-        parts.append(np.asarray(values)[: len(some)])
-    return np.concatenate(parts)
+    """Groups of draws side by side: within one, only products use all cores, and activations cost as much."""
+
+    def some(first: int) -> np.ndarray:
+        group = weights[first : first + TOGETHER]
+        size = min(TOGETHER, 1 << (len(group) - 1).bit_length())  # few shapes are ever compiled
+        with precision(kind):
+            values = network_functions(network, likelihood, padded(group, size), inputs)
+            return np.asarray(values)[: len(group)]
+
+    starts = range(0, len(weights), TOGETHER)
+    if len(starts) == 1:
+        return some(0)
+    with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1)) as pool:
+        return np.concatenate(list(pool.map(some, starts)))
