@@ -59,7 +59,7 @@ def test_fresh_points_are_none_that_a_run_of_the_same_seed_was_scored_at():
     feed = Feed(model, seed=0, batch=None, dtype=np.float64)
     (term,) = rule_terms(model)
     fresh = term.fresh(4 * term.drawn, 0)
-    np.testing.assert_array_equal(fresh(term, 4 * term.drawn, 0))
+    np.testing.assert_array_equal(fresh, term.fresh(4 * term.drawn, 0))
     for number in range(10):
         scored = feed.chunk(number, 4).points[0].coded[:, : term.drawn]
         assert not np.isin(scored, fresh).any()
