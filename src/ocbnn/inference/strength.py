@@ -135,7 +135,8 @@ class StrengthSearch:
         for index in wanting:
             rule, nodes = rules[index], prepared.context.nodes[index]
             # Nodes stand for points in few dimensions alone, where points are close to each other.
-            if rule.rule.output.is_probabilistic or nodes.coded is not rule.points.coded:
+            covered = rule.rule.output.is_probabilistic or nodes.coded is not rule.points.coded
+            if covered or not room[index]:
                 continue
             found = most_broken(prepared.model, rule, draws, seed, min(self.found, room[index]))
             if len(found):
