@@ -146,3 +146,11 @@ def test_the_least_strength_that_meets_the_tolerance_is_frozen_and_measured_agai
     assert rule.strength == float(result.model.prior.rules[0].points.strength)  # type: ignore[union-attr]
     assert rule.strength != 1000.0
     assert rule.violation <= 0.01 + 4 * rule.error
+
+
+def test_frozen_settings_look_for_no_points() -> None:
+    frozen = Settings().frozen()
+    assert frozen.warm is not None
+    assert frozen.strength is not None
+    assert (frozen.warm.searches, frozen.strength.found) == (0, 0)
+    assert Settings(warm=None, strength=None).frozen() == Settings(warm=None, strength=None)

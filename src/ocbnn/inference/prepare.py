@@ -57,7 +57,9 @@ class Settings:
 
     def frozen(self) -> Settings:
         """The same without the search for further points: those the model has are what they shall be."""
-        return self if self.warm is None else replace(self, warm=replace(self.warm, searches=0))
+        warm = None if self.warm is None else replace(self.warm, searches=0)
+        strength = None if self.strength is None else replace(self.strength, found=0)
+        return replace(self, warm=warm, strength=strength)
 
 
 def prepare(

@@ -97,7 +97,7 @@ class StrengthSearch:
         bracket = _Bracket(self, prepared.strengths.values, free)
         pilot_engine = self._shortened(engine)
         tunings: list[Any] | None = None
-        room = [0 if engine.stochastic else self.most_found] * len(rules)
+        room = [0 if engine.stochastic or not self.found else self.most_found] * len(rules)
         for number in range(self.rounds):
             report(Tick("strength", number, self.rounds, 0.0))
             prepared = prepared.with_strengths(bracket.now)
