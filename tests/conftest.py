@@ -1,7 +1,7 @@
 """Compilation is what tests cost: what was compiled once is kept for all workers and later runs.
 
-LLVM's optimisation is left out, which takes a quarter off: small shapes gain nothing from it. XLA's own is not,
-and `make test-slow`, where runs are long, has both.
+LLVM's optimisation is left out, which takes a quarter off: small shapes gain nothing from it. XLA's own is
+not, and `make test-slow`, where runs are long, has both.
 """
 
 import os
