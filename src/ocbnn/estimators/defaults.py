@@ -22,10 +22,13 @@ from ocbnn.priors.isotropic import IsotropicGaussian
 SMALL_TABLE = 5_000
 MOST_MIXED = 200
 """Model inputs up to which their correlations are looked at: the matrix is part of the model."""
-HIDDEN_SCALE = 0.5
-"""Of hidden weights and biases: functions bend over two standard deviations of the inputs, not over one."""
-OUTPUT_SCALE, LOGIT_SCALE = 2.0, 50.0
-"""Of the last layer; classes are often nearly certain, so logits are far larger than standardised targets."""
+NUMBER_SCALES, CLASS_SCALES = (1.0, 1.0), (0.5, 50.0)
+"""Of hidden weights and biases, and of the last layer.
+
+With 0.5 functions bend over two standard deviations of the inputs, not over one: classes gain by it, numbers
+do not, and a rule then moves predictions far beside its region. Classes are often nearly certain, so logits
+are far larger than standardised targets.
+"""
 
 
 def hidden_units(hidden: Any, rows: int) -> tuple[int, ...]:
@@ -70,13 +73,13 @@ def base_prior(prior: Any, network: MLP, *, classification: bool) -> Prior:
     """
     if isinstance(prior, Prior):
         return prior
-    if prior is None:
-        prior = LOGIT_SCALE if classification else OUTPUT_SCALE
+    hidden, last = CLASS_SCALES if classification else NUMBER_SCALES
+    prior = last if prior is None else prior
     if isinstance(prior, bool) or not isinstance(prior, int | float | np.number) or not prior > 0:
         raise ModelError(f"prior is a positive number (the scale of outputs) or a Prior, not {prior!r}.")
-    scale = HIDDEN_SCALE / np.sqrt(network.fan_in())
+    scale = hidden / np.sqrt(network.fan_in())
     weights = network.widths[-2] * network.outputs
-    scale[network.size - network.outputs - weights :] *= float(prior) / HIDDEN_SCALE
+    scale[network.size - network.outputs - weights :] *= float(prior) / hidden
     scale[network.size - network.outputs :] = 1.0
     return IsotropicGaussian(network.size, scale)
 
