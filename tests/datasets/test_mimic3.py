@@ -101,6 +101,30 @@ def test_values_that_cannot_be_are_left_out_and_counted(tmp_path: Path) -> None:
     }
 
 
+def test_what_was_given_is_counted_too_and_fluids_only_by_volume(tmp_path: Path) -> None:
+    rows = mini.base()
+    rows["INPUTEVENTS_CV"] = [
+        mini.given(30018, 1.0, 500),
+        mini.given(30018, 2.0, 500, "mg"),
+        mini.given(30018, 3.0, ""),
+        mini.given(30018, 9.0, 500),
+        mini.given(30047, 4.0, "", "", rate=0.1),
+    ]
+    rows["INPUTEVENTS_MV"] = [
+        mini.infused(225158, 1.0, 2.0, 400),
+        mini.infused(225158, 3.0, 4.0, 400, statusdescription="Rewritten"),
+        mini.infused(225158, 5.0, 4.0, 400),
+    ]
+    cohort = mimic3.build(mini.write(tmp_path, rows))
+    assert stay(cohort.table, mini.OLD, "action") == [0, 1, 0, 0, 1, 0]
+    assert stay(cohort.table, mini.NEW, "action") == [0, 1, 0, 0, 0, 0]
+    counts = cohort.records.set_index("itemid").drop(columns="feature")
+    reasons = ["read", "marked_wrong", "no_number", "other_unit", "out_of_range", "outside_of_stay", "used"]
+    assert counts.loc[30018, reasons].tolist() == [4, 0, 1, 1, 0, 1, 1]
+    assert counts.loc[30047, reasons].tolist() == [1, 0, 0, 0, 0, 0, 1]
+    assert counts.loc[225158, reasons].tolist() == [3, 1, 0, 0, 1, 0, 1]
+
+
 def test_laboratory_values_of_the_day_before_are_known_on_arrival(tmp_path: Path) -> None:
     rows = mini.base()
     rows["LABEVENTS"] = mini.laboratory(mini.OLD, -20.0) + mini.laboratory(mini.NEW, -30.0)

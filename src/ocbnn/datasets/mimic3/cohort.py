@@ -47,8 +47,9 @@ class Cohort:
     Attributes:
         table: one row for each hour of a stay in which all features are known: `subject_id`, `icustay_id`,
             `hour`, the features, `action`.
-        records: for each feature and item how many records were read, and how many of them were left out:
-            marked as errors, without a number, in another unit, out of range, outside of the stay.
+        records: for each feature and item, vasopressors and fluids too, how many records were read, and how
+            many of them were left out: marked as errors (orders: rewritten), without a number, in another
+            unit, out of range, outside of the stay.
     """
 
     table: pd.DataFrame
@@ -177,8 +178,9 @@ def _read_actions(database: DuckDBPyConnection, paths: dict[str, Path], lists: C
         for kind, items in (("vasopressor", lists.action.vasopressors), ("fluid", lists.action.fluids))
         for item in items
     ]
-    database.register("given", pd.DataFrame(rows, columns=["itemid", "kind"]))
+    database.register("given", pd.DataFrame(rows, columns=["itemid", "feature"]))
     database.execute(queries.inputs(paths))
+    database.execute(queries.counted("inputs", "true"))
     database.execute(queries.actions(lists.action.fluid_ml))
 
 

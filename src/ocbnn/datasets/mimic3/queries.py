@@ -96,12 +96,12 @@ def events(table: str, path: Path) -> str:
     """
 
 
-def counted() -> str:
+def counted(table: str = "events", whose: str = "first") -> str:
     """How many records of each item were left out, and why; each counts once, also if it is of two stays."""
     kinds = ("marked_wrong", "no_number", "other_unit", "out_of_range", "outside_of_stay", "used")
     counts = ", ".join(f"count(*) FILTER (verdict = '{kind}')" for kind in kinds)
     return f"""
-    INSERT INTO records SELECT feature, itemid, count(*), {counts} FROM events WHERE first GROUP BY ALL
+    INSERT INTO records SELECT feature, itemid, count(*), {counts} FROM {table} WHERE {whose} GROUP BY ALL
     """
 
 
@@ -116,24 +116,46 @@ def hourly() -> str:
 
 
 def inputs(paths: Mapping[str, Path]) -> str:
-    """What was given when: charted at a time (carevue), or from a time to another (metavision).
+    """What was given when, each record with the first reason to leave it out, if there is one.
 
-    Orders that were rewritten were not given; a carevue record without amount and rate says that a drip was
-    stopped.
+    Charted at a time (carevue), or from a time to another (metavision). Orders that were rewritten were not
+    given; a carevue record without amount and rate says that a drip was stopped. Any dose of a vasopressor
+    counts; of fluids only volumes do.
     """
     return f"""
     CREATE TABLE inputs AS
-    SELECT icustay_id::INTEGER AS icustay_id, kind, charttime::TIMESTAMP AS starttime,
-           charttime::TIMESTAMP AS endtime, TRY_CAST(amount AS DOUBLE) AS amount, lower(amountuom) AS unit
-    FROM {read(paths["INPUTEVENTS_CV"])} AS charted JOIN given ON given.itemid = charted.itemid::INTEGER
-    WHERE icustay_id IS NOT NULL
-      AND (TRY_CAST(amount AS DOUBLE) > 0 OR (kind = 'vasopressor' AND TRY_CAST(rate AS DOUBLE) > 0))
-    UNION ALL
-    SELECT icustay_id::INTEGER, kind, starttime::TIMESTAMP, endtime::TIMESTAMP,
-           TRY_CAST(amount AS DOUBLE), lower(amountuom)
-    FROM {read(paths["INPUTEVENTS_MV"])} AS ordered JOIN given ON given.itemid = ordered.itemid::INTEGER
-    WHERE icustay_id IS NOT NULL AND lower(coalesce(statusdescription, '')) <> 'rewritten'
-      AND TRY_CAST(amount AS DOUBLE) > 0 AND endtime >= starttime
+    WITH record AS (
+        SELECT itemid::INTEGER AS itemid, TRY_CAST(icustay_id AS INTEGER) AS icustay_id,
+               TRY_CAST(charttime AS TIMESTAMP) AS starttime, TRY_CAST(charttime AS TIMESTAMP) AS endtime,
+               TRY_CAST(amount AS DOUBLE) AS amount, TRY_CAST(rate AS DOUBLE) AS rate, amountuom,
+               false AS rewritten
+        FROM {read(paths["INPUTEVENTS_CV"])}
+        WHERE itemid IN (SELECT itemid::VARCHAR FROM given)
+        UNION ALL
+        SELECT itemid::INTEGER, TRY_CAST(icustay_id AS INTEGER),
+               TRY_CAST(starttime AS TIMESTAMP), TRY_CAST(endtime AS TIMESTAMP),
+               TRY_CAST(amount AS DOUBLE), NULL, amountuom,
+               lower(coalesce(statusdescription, '')) = 'rewritten'
+        FROM {read(paths["INPUTEVENTS_MV"])}
+        WHERE itemid IN (SELECT itemid::VARCHAR FROM given)
+    ),
+    placed AS (
+        SELECT feature, record.itemid, stays.icustay_id, hours, rewritten, rate, lower(trim(amountuom)) AS unit,
+               amount * CASE WHEN unit = 'l' THEN 1000 ELSE 1 END AS amount,
+               date_diff('second', intime, starttime) / 3600.0 AS first,
+               date_diff('second', intime, endtime) / 3600.0 AS last,
+               starttime, endtime
+        FROM record JOIN given USING (itemid) LEFT JOIN stays ON stays.icustay_id = record.icustay_id
+    )
+    SELECT feature, itemid, icustay_id, amount, first, last, hours,
+           CASE WHEN rewritten THEN 'marked_wrong'
+                WHEN NOT (coalesce(amount, 0) > 0 OR (feature = 'vasopressor' AND coalesce(rate, 0) > 0))
+                     THEN 'no_number'
+                WHEN feature = 'fluid' AND coalesce(unit, '') NOT IN ('ml', 'cc', 'l') THEN 'other_unit'
+                WHEN starttime IS NULL OR endtime IS NULL OR endtime < starttime THEN 'out_of_range'
+                WHEN icustay_id IS NULL OR floor(first) >= hours OR last < 0 THEN 'outside_of_stay'
+                ELSE 'used' END AS verdict
+    FROM placed
     """
 
 
@@ -141,24 +163,18 @@ def actions(fluid_ml: float) -> str:
     """Hours of a stay with an action: a vasopressor, or so much fluid; an infusion counts by the hour."""
     return f"""
     CREATE TABLE actions AS
-    WITH placed AS (
-        SELECT icustay_id, kind, amount * CASE WHEN unit = 'l' THEN 1000 ELSE 1 END AS amount, unit,
-               date_diff('second', intime, starttime) / 3600.0 AS first,
-               date_diff('second', intime, endtime) / 3600.0 AS last, hours
-        FROM inputs JOIN stays USING (icustay_id)
-    ),
-    spread AS (
-        SELECT icustay_id, kind, hour, unit,
+    WITH spread AS (
+        SELECT icustay_id, feature, hour,
                CASE WHEN last <= first THEN amount
                     ELSE amount * (least(last, hour + 1) - greatest(first, hour)) / (last - first)
                END AS amount
-        FROM placed, unnest(generate_series(floor(first)::INTEGER,
+        FROM inputs, unnest(generate_series(floor(first)::INTEGER,
              greatest(floor(first), ceil(last) - 1)::INTEGER)) AS series(hour)
-        WHERE hour >= 0 AND hour < hours
+        WHERE verdict = 'used' AND hour >= 0 AND hour < hours
     )
     SELECT icustay_id, hour FROM spread GROUP BY icustay_id, hour
-    HAVING bool_or(kind = 'vasopressor')
-        OR coalesce(sum(amount) FILTER (kind = 'fluid' AND unit IN ('ml', 'cc', 'l')), 0) >= {fluid_ml}
+    HAVING bool_or(feature = 'vasopressor')
+        OR coalesce(sum(amount) FILTER (feature = 'fluid'), 0) >= {fluid_ml}
     """
 
 
