@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ocbnn.inference.base import Context, Density, InferenceError, Info
-from ocbnn.inference.optimiser import Ascent
+from ocbnn.inference.optimiser import Climbing
 from ocbnn.likelihoods import HALF_LOG_2PI
 from ocbnn.priors.base import base_of
 from ocbnn.priors.conditional import ConditionalPrior
@@ -47,7 +47,7 @@ class BbbState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Bbb:
+class Bbb(Climbing):
     """Settings of Bayes by backprop.
 
     Attributes:
@@ -84,18 +84,6 @@ class Bbb:
             )
         if self.initial_mean not in ("start", "zero", "normal"):
             raise InferenceError(f'initial_mean is "start", "zero" or "normal", not {self.initial_mean!r}.')
-
-    @property
-    def ascent(self) -> Ascent:
-        return Ascent(self.optimizer, self.learning_rate, self.decay, self.steps)
-
-    @property
-    def warmup(self) -> int:
-        return self.steps
-
-    def groups(self, members: int, cores: int) -> tuple[int, ...]:
-        """One group: the products are large enough to occupy all cores by themselves."""
-        return (members,)
 
     def init(
         self, density: Density, key: Array, positions: Float[Array, "members size"], context: Context

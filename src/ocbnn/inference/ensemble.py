@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ocbnn.inference.base import Context, Density, InferenceError, Info
-from ocbnn.inference.optimiser import Ascent, slopes
+from ocbnn.inference.optimiser import Climbing, slopes
 from ocbnn.likelihoods import Gaussian
 from ocbnn.priors.base import base_of
 from ocbnn.priors.diagonal import as_diagonal
@@ -36,7 +36,7 @@ class EnsembleState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class Ensemble(Climbing):
     """Settings of an ensemble of optimised networks.
 
     Attributes:
@@ -59,18 +59,6 @@ class Ensemble:
 
     def __post_init__(self) -> None:
         _ = self.ascent
-
-    @property
-    def ascent(self) -> Ascent:
-        return Ascent(self.optimizer, self.learning_rate, self.decay, self.steps)
-
-    @property
-    def warmup(self) -> int:
-        return self.steps
-
-    def groups(self, members: int, cores: int) -> tuple[int, ...]:
-        """One group, since the members together are the draws."""
-        return (members,)
 
     def init(
         self, density: Density, key: Array, positions: Float[Array, "members size"], context: Context

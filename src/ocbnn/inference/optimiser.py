@@ -69,6 +69,27 @@ class Ascent:
         return optax.apply_updates(parameters, updates), state
 
 
+class Climbing:
+    """Engines whose members climb together, in one group, for a number of steps that is fixed beforehand."""
+
+    steps: int
+    optimizer: str
+    learning_rate: float
+    decay: str
+
+    @property
+    def ascent(self) -> Ascent:
+        return Ascent(self.optimizer, self.learning_rate, self.decay, self.steps)
+
+    @property
+    def warmup(self) -> int:
+        return self.steps
+
+    def groups(self, members: int, cores: int) -> tuple[int, ...]:
+        """One group: members feel each other, or are one large product that occupies all cores."""
+        return (members,)
+
+
 class Slopes(NamedTuple):
     """Log-densities and their gradients; a member whose own are not finite has gradient 0, and says so."""
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ocbnn.inference.base import Context, Density, InferenceError, Info
-from ocbnn.inference.optimiser import Ascent, slopes
+from ocbnn.inference.optimiser import Climbing, slopes
 from ocbnn.inference.stein import stein_direction
 
 
@@ -27,7 +27,7 @@ class SvgdState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Svgd:
+class Svgd(Climbing):
     """Settings of Stein variational gradient descent.
 
     Attributes:
@@ -52,18 +52,6 @@ class Svgd:
         _ = self.ascent
         if self.bandwidth is not None and not self.bandwidth > 0:
             raise InferenceError(f"The kernel's bandwidth must be positive, not {self.bandwidth}.")
-
-    @property
-    def ascent(self) -> Ascent:
-        return Ascent(self.optimizer, self.learning_rate, self.decay, self.steps)
-
-    @property
-    def warmup(self) -> int:
-        return self.steps
-
-    def groups(self, members: int, cores: int) -> tuple[int, ...]:
-        """One group: every particle feels all others."""
-        return (members,)
 
     def init(
         self, density: Density, key: Array, positions: Float[Array, "members size"], context: Context

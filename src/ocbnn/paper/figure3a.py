@@ -12,7 +12,7 @@ from ocbnn.datasets import toys
 from ocbnn.paper.outcome import Bound, Outcome
 from ocbnn.paper.pictures import draw, draw_band, draw_rows, frame_axes, key, line
 from ocbnn.paper.plans import plan
-from ocbnn.paper.runs import fit_rmse, learnt_prior, mixing_figures, rule_figures, run, save
+from ocbnn.paper.runs import learnt_prior, learnt_prior_figures, save, under_learnt_prior
 from ocbnn.plots.style import MET
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import as_coded, function_draws
@@ -35,23 +35,9 @@ def fig3a(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     schema = Schema.infer(frame, target="y", columns={"x": {"bounds": EXTENT}})
     probes = pd.DataFrame({"x": np.linspace(*EXTENT, 41)})
     prior = learnt_prior(chosen, [RULE], schema, seed=seed)
-    drawn = {
-        "baseline": run(chosen, frame, seed=seed, schema=schema, probes=probes),
-        "ocbnn": run(chosen, frame, seed=seed, schema=prior.schema, probes=probes, base=prior),
-        "prior": run(
-            chosen, frame, seed=seed, schema=prior.schema, probes=probes, base=prior, prior_only=True
-        ),
-    }
+    drawn = under_learnt_prior(chosen, prior, frame, schema, probes, seed=seed)
     save(out, "fig3a", drawn)
-    runs = {
-        name: {
-            **mixing_figures(posterior, probes),
-            **rule_figures(posterior, [RULE], seed=seed),
-            "fit_rmse": None if name == "prior" else fit_rmse(posterior, frame),
-            **near_figures(posterior),
-        }
-        for name, posterior in drawn.items()
-    }
+    runs = learnt_prior_figures(drawn, RULE, frame, probes, near_figures, seed=seed)
 
     def paint(ax: Axes) -> None:
         x = line(*EXTENT)

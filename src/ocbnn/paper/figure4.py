@@ -13,7 +13,7 @@ from ocbnn.datasets import toys
 from ocbnn.paper.outcome import Bound, Outcome
 from ocbnn.paper.pictures import CLASS_COLOURS, class_probabilities, draw, frame_axes
 from ocbnn.paper.plans import plan
-from ocbnn.paper.runs import fit_rmse, learnt_prior, mixing_figures, rule_figures, run, save
+from ocbnn.paper.runs import learnt_prior, learnt_prior_figures, save, under_learnt_prior
 from ocbnn.plots.style import DATA, INK, MARKERS
 from ocbnn.posterior.draws import Posterior
 from ocbnn.schema import Schema
@@ -38,23 +38,9 @@ def fig4(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     schema = Schema.infer(frame, target="y", columns={"x2": {"bounds": (0.0, 1.0)}})
     probes = pd.concat([at(group, SKILL[::5]) for group in GROUPS], ignore_index=True)
     prior = learnt_prior(chosen, [RULE], schema, seed=seed)
-    drawn = {
-        "baseline": run(chosen, frame, seed=seed, schema=schema, probes=probes),
-        "ocbnn": run(chosen, frame, seed=seed, schema=prior.schema, probes=probes, base=prior),
-        "prior": run(
-            chosen, frame, seed=seed, schema=prior.schema, probes=probes, base=prior, prior_only=True
-        ),
-    }
+    drawn = under_learnt_prior(chosen, prior, frame, schema, probes, seed=seed)
     save(out, "fig4", drawn)
-    runs = {
-        name: {
-            **mixing_figures(posterior, probes),
-            **rule_figures(posterior, [RULE], seed=seed),
-            "fit_rmse": None if name == "prior" else fit_rmse(posterior, frame),
-            **fairness_figures(posterior),
-        }
-        for name, posterior in drawn.items()
-    }
+    runs = learnt_prior_figures(drawn, RULE, frame, probes, fairness_figures, seed=seed)
     draw(
         out,
         "fig4",

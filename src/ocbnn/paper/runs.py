@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -139,6 +139,40 @@ def learnt_prior(
             seed=seed,
             **options,
         )
+
+
+def under_learnt_prior(
+    plan: Plan, prior: AmortizedPrior, frame: pd.DataFrame, schema: Schema, probes: pd.DataFrame, *, seed: int
+) -> dict[str, Posterior]:
+    """The rows without a rule, the rows under a prior that has learnt it, and that prior by itself."""
+    common: dict[str, Any] = {"seed": seed, "probes": probes}
+    learnt: dict[str, Any] = {**common, "schema": prior.schema, "base": prior}
+    return {
+        "baseline": run(plan, frame, schema=schema, **common),
+        "ocbnn": run(plan, frame, **learnt),
+        "prior": run(plan, frame, prior_only=True, **learnt),
+    }
+
+
+def learnt_prior_figures(
+    drawn: Mapping[str, Posterior],
+    rule: str,
+    frame: pd.DataFrame,
+    probes: pd.DataFrame,
+    own: Callable[[Posterior], Mapping[str, float | None]],
+    *,
+    seed: int,
+) -> dict[str, dict[str, float | None]]:
+    """Of each run: how well it mixed, keeps the rule and fits the rows, and the figure's own."""
+    return {
+        name: {
+            **mixing_figures(posterior, probes),
+            **rule_figures(posterior, [rule], seed=seed),
+            "fit_rmse": None if name == "prior" else fit_rmse(posterior, frame),
+            **own(posterior),
+        }
+        for name, posterior in drawn.items()
+    }
 
 
 def mixing_figures(posterior: Posterior, probes: Table) -> dict[str, float | None]:

@@ -140,8 +140,8 @@ def inputs(paths: Mapping[str, Path]) -> str:
         WHERE itemid IN (SELECT itemid::VARCHAR FROM given)
     ),
     placed AS (
-        SELECT feature, record.itemid, stays.icustay_id, hours, rewritten, rate, lower(trim(amountuom)) AS unit,
-               amount * CASE WHEN unit = 'l' THEN 1000 ELSE 1 END AS amount,
+        SELECT feature, record.itemid, stays.icustay_id, hours, rewritten, rate,
+               lower(trim(amountuom)) AS unit, amount * CASE WHEN unit = 'l' THEN 1000 ELSE 1 END AS amount,
                date_diff('second', intime, starttime) / 3600.0 AS first,
                date_diff('second', intime, endtime) / 3600.0 AS last,
                starttime, endtime
