@@ -22,12 +22,12 @@ from ocbnn.priors.isotropic import IsotropicGaussian
 SMALL_TABLE = 5_000
 MOST_MIXED = 200
 """Model inputs up to which their correlations are looked at: the matrix is part of the model."""
-NUMBER_SCALES, CLASS_SCALES = (1.0, 1.0), (0.5, 50.0)
+NUMBER_SCALES, CLASS_SCALES = (3.0, 1.0), (0.5, 50.0)
 """Of hidden weights and biases, and of the last layer.
 
-With 0.5 functions bend over two standard deviations of the inputs, not over one: classes gain by it, numbers
-do not, and a rule then moves predictions far beside its region. Classes are often nearly certain, so logits
-are far larger than standardised targets.
+The smaller the first, the longer functions take to bend, and the further a rule moves predictions beside its
+region. For numbers it hardly matters otherwise, so it is large; classes gain by smooth functions. Classes are
+often nearly certain, so logits are far larger than standardised targets.
 """
 
 
