@@ -3,11 +3,11 @@
     python benchmarks/empty_corner.py [diabetes wine cancer] [--folds 5] [--corners near remote]
 
 For each table the corner is where two columns are both extreme and no row of the whole table is; the rule
-demands there what the model without rules finds least likely. Prints, over the folds: how far the rule is broken without it in the
-prior and with it, and the score of held-out rows (R², accuracy) and the loss (RMSE, log-loss) of both models.
-Fails if a rule is not met within its tolerance, or if score or loss of held-out rows change by more than 1%.
-The near corner is the largest that is empty, right beside the rows; the remote one is beyond all rows in both
-columns.
+demands there what the model without rules finds least likely. The near corner is the largest that is empty,
+right beside the rows; the remote one is beyond all rows in both columns. Prints, over the folds: how far the
+rule is broken without it in the prior and with it, and the score of held-out rows (R², accuracy) and the loss
+(RMSE, log-loss) of both models. Fails if a rule is not met within its tolerance, or if score or loss of
+held-out rows change by more than 1%.
 """
 
 from __future__ import annotations
