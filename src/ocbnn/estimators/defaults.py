@@ -26,7 +26,7 @@ NUMBER_SCALES, CLASS_SCALES = (3.0, 1.0), (0.5, 50.0)
 """Of hidden weights and biases, and of the last layer.
 
 The smaller the first, the longer functions take to bend, and the further a rule moves predictions beside its
-region. For numbers it hardly matters otherwise, so it is large; classes gain by smooth functions. Classes are
+region. For numbers a large one costs little otherwise; classes gain by smooth functions. Classes are
 often nearly certain, so logits are far larger than standardised targets.
 """
 
