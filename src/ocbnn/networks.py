@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ocbnn.errors import ModelError
+from ocbnn.gates import Gate
 
 Key = int | Array
 AnyArray = Array | np.ndarray
@@ -79,6 +80,8 @@ class MLP:
         activation: a name in `ACTIVATIONS`.
         mixing: a fixed matrix M, row by row: the first layer sees x·M instead of x. With independent weights
             of unit variance, those of the columns themselves then have the covariance M·Mᵀ.
+        gates: where rules speak: each is a further input of the first layer, and adds to the outputs as well;
+            the weights of both come after those of the layers.
         sums_below: layers with fewer multiplications than that, for all rows together, are written as sums:
             elementwise code, which fuses with what is around it, where a matrix product is a call of its own.
     """
@@ -88,6 +91,7 @@ class MLP:
     outputs: int = 1
     activation: str = "rbf"
     mixing: tuple[tuple[float, ...], ...] | None = field(default=None, repr=False)
+    gates: tuple[Gate, ...] = field(default=(), repr=False)
     sums_below: int = field(default=0, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -97,6 +101,8 @@ class MLP:
                 f"mixing is a matrix of {self.inputs} × {self.inputs} numbers, one row and column for each "
                 f"input, not of the shape {np.shape(self.mixing)}."
             )
+        if any(gate.last_input >= self.inputs for gate in self.gates):
+            raise ModelError(f"A gate looks at an input beyond the {self.inputs} of the network.")
         if self.activation not in ACTIVATIONS:
             raise ModelError(
                 f"There is no activation {self.activation!r}; choose one of {', '.join(ACTIVATIONS)}, "
@@ -112,7 +118,12 @@ class MLP:
 
     @property
     def size(self) -> int:
-        return sum((before + 1) * after for before, after in self._layers)
+        return sum((before + 1) * after for before, after in self._layers) + sum(self.gate_sizes)
+
+    @property
+    def gate_sizes(self) -> tuple[int, int]:
+        """Weights from the gates to the first hidden layer, and to the outputs."""
+        return len(self.gates) * sum(self.hidden[:1]), len(self.gates) * self.outputs
 
     @property
     def bounded(self) -> bool:
@@ -125,7 +136,7 @@ class MLP:
     def unravel(self, w: Float[Array, " size"]) -> list[tuple[Array, Array]]:
         """The (weights, biases) of each layer."""
         sizes = [size for before, after in self._layers for size in (before * after, after)]
-        pieces = jax.lax.split(jnp.asarray(w), sizes)
+        pieces = jax.lax.split(jnp.asarray(w)[: sum(sizes)], sizes)
         return [
             (weights.reshape(before, after), biases)
             for (before, after), weights, biases in zip(self._layers, pieces[::2], pieces[1::2], strict=True)
@@ -137,18 +148,31 @@ class MLP:
         if self.mixing is not None:
             # x·(M·W) and not (x·M)·W: there are more rows than columns.
             first = jnp.asarray(self.mixing, first.dtype) @ first
-        *hidden, (weights, biases) = [(first, first_biases), *rest]
-        values = jnp.asarray(x, weights.dtype)
-        for hidden_weights, hidden_biases in hidden:
-            values = nonlinearity(self._dense(values, hidden_weights, hidden_biases))
-        return self._dense(values, weights, biases)
+        values = jnp.asarray(x, first.dtype)
+        outputs, into_first = self._through_gates(w, values)
+        values = self._product(values, first) + first_biases
+        if into_first is not None:
+            values += into_first
+        for weights, biases in rest:
+            values = self._product(nonlinearity(values), weights) + biases
+        return values if outputs is None else values + outputs
 
-    def _dense(self, values: Array, weights: Array, biases: Array) -> Array:
+    def _through_gates(self, w: Array, x: Array) -> tuple[Array | None, Array | None]:
+        """What gates add to the outputs, and to the inputs of the first hidden layer."""
+        if not self.gates:
+            return None, None
+        openness = jnp.stack([gate.openness(x) for gate in self.gates], axis=1)
+        hidden, outputs = self.gate_sizes
+        pieces = jax.lax.split(jnp.asarray(w)[self.size - hidden - outputs :], (hidden, outputs))
+        to_hidden, to_outputs = (piece.reshape(len(self.gates), -1) for piece in pieces)
+        return self._product(openness, to_outputs), self._product(openness, to_hidden) if hidden else None
+
+    def _product(self, values: Array, weights: Array) -> Array:
         if weights.shape[0] == 1:  # an outer product
-            return values * weights + biases
+            return values * weights
         if len(values) * weights.size < self.sums_below:
-            return jnp.sum(values[:, :, None] * weights, axis=1) + biases
-        return values @ weights + biases
+            return jnp.sum(values[:, :, None] * weights, axis=1)
+        return values @ weights
 
     def initial(self, key: Key) -> Float[Array, " size"]:
         """A starting point: weights N(0, 1/fan-in), so that no layer starts saturated."""
@@ -159,10 +183,9 @@ class MLP:
         return x if self.mixing is None else x @ jnp.asarray(self.mixing, x.dtype)
 
     def fan_in(self) -> Float[np.ndarray, " size"]:
-        """For each weight the number of units that feed into its unit; 1 for biases."""
-        return np.concatenate(
-            [np.repeat([float(before), 1.0], [before * after, after]) for before, after in self._layers]
-        )
+        """For each weight the number of units that feed into its unit; 1 for biases and for gates."""
+        layers = [np.repeat([float(before), 1.0], [before * after, after]) for before, after in self._layers]
+        return np.concatenate([*layers, np.ones(sum(self.gate_sizes))])
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ from ocbnn.estimators import defaults
 from ocbnn.estimators.adopting import adopted_network, adopted_schema
 from ocbnn.estimators.showing import Showing
 from ocbnn.estimators.tables import Rows, array_kinds, distinct_rows, read_table
+from ocbnn.gates import gates_of
 from ocbnn.inference.engines import choose
 from ocbnn.inference.feed import rule_terms, with_rules
 from ocbnn.inference.prepare import Settings
@@ -59,6 +60,7 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
     hidden: Any
     activation: Any
     prior: Any
+    reach: Any
     tolerance: Any
     columns: Any
     draws: Any
@@ -124,14 +126,14 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             network = adopted_network(self.prior, self.hidden, self.activation)
             base: Prior = self.prior
         else:
-            network = MLP(
+            plain = MLP(
                 rows.schema.width,
                 defaults.hidden_units(self.hidden, len(rows.frame)),
                 classes if classes > 2 else 1,
                 self.activation,
                 defaults.mixing(rows.schema.to_model(rows.schema.encode(rows.frame)), rows.weights),
             )
-            base = defaults.base_prior(self.prior, network, classification=classes > 0)
+            network, base = self._gated(plain, rules, rows.schema)
         return Model.build(
             frame=rows.frame,
             target=rows.target,
@@ -142,6 +144,16 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             key=seed,
             **options,
         )
+
+    def _gated(self, network: MLP, rules: Sequence[Constraint], schema: Schema) -> tuple[MLP, Prior]:
+        """The network with gates where these rules speak, and its base prior; a prior of the user's own fixes
+        the weights there are, so that there is no room for gates.
+        """
+        reach = defaults.reach(self.reach)
+        own = isinstance(self.prior, Prior)
+        gates = () if own else gates_of((rule.region for rule in rules), schema, reach)
+        network = replace(network, gates=gates)
+        return network, defaults.base_prior(self.prior, network, classification=self.task == "classification")
 
     def _infer(self, model: Model, seed: int, *, frozen: bool = False, **run: Any) -> Result:
         """Draws of the model; `run` are options of `infer` that are about this run alone.
@@ -320,7 +332,8 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def _twin(self, rules: tuple[RuleTerm, ...], **run: Any) -> Posterior:
         """The posterior of the same rows under some of the rules, as strong as they are in the fit.
 
-        Under none of them, a base prior that has learnt rules gives way to what it was before.
+        A rule that is left out takes its gate with it. Under none, a base prior that has learnt rules gives
+        way to what it was before.
         """
         model = self.posterior_.model
         if model.data is None:
@@ -328,10 +341,13 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 "The rows of the fit are not here: a saved model does not hold them. Fit again for this."
             )
         assert isinstance(model.prior, ConditionalPrior)
-        base = model.prior.base
-        if not rules and isinstance(base, AmortizedPrior):
+        network, base = model.network, model.prior.base
+        if isinstance(network, MLP) and network.gates:
+            network, base = self._gated(network, [term.rule for term in rules], self.schema_)
+        elif not rules and isinstance(base, AmortizedPrior):
             base = base.base
-        twin = with_given_strengths(replace(model, prior=replace(model.prior, base=base, rules=rules)))
+        prior = replace(model.prior, network=network, base=base, rules=rules)
+        twin = with_given_strengths(replace(model, network=network, prior=prior))
         seed = int(self.posterior_.provenance["seed"])
         return Posterior.from_result(self._infer(twin, seed, frozen=True, **run))
 

@@ -3,6 +3,7 @@
     draws = 200
     hidden = [50, 50]
     prior = 0.2                      # how far outputs may go
+    reach = inf                      # how far rules move predictions beside their regions
     class_weight = "balanced"
 
     [engine]
@@ -20,6 +21,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
@@ -43,6 +45,7 @@ SIMPLE: Mapping[str, Any] = {
     "hidden": tuple[int, ...],
     "activation": str,
     "prior": float,
+    "reach": float,
     "tolerance": float,
     "class_weight": str,
     "cores": int,
@@ -76,7 +79,8 @@ def read_settings(path: str | Path) -> dict[str, Any]:
 def written_settings(estimator: Any) -> str:
     """The options of an estimator as `read_settings` reads them; what is the default is left out."""
     given = estimator.get_params(deep=False)
-    lines = [f"{name} = {_toml(given[name])}" for name in SIMPLE if given.get(name) is not None]
+    default = type(estimator)().get_params(deep=False)
+    lines = [f"{name} = {_toml(given[name])}" for name in SIMPLE if given.get(name) != default.get(name)]
     engine = given["engine"]
     if isinstance(engine, str):
         lines += ["", "[engine]", f"name = {_toml(engine)}"]
@@ -111,7 +115,9 @@ def _changed(given: Any, default: Any) -> list[str]:
 
 
 def _toml(value: Any) -> str:
-    """Numbers, texts, truth values and lists are written alike in TOML and JSON."""
+    """Numbers, texts, truth values and lists are written alike in TOML and JSON, but for infinity."""
+    if value == math.inf:
+        return "inf"
     try:
         return json.dumps(list(value) if isinstance(value, tuple) else value, allow_nan=False)
     except (TypeError, ValueError):

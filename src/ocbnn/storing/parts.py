@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from ocbnn.errors import FileError
+from ocbnn.gates import MOST_CELLS, Edge, Gate
 from ocbnn.likelihoods import Balanced, Bernoulli, Categorical, Gaussian, Likelihood
 from ocbnn.networks import MLP, Network
 from ocbnn.priors.conditional import RuleTerm
@@ -27,12 +28,29 @@ Count = Annotated[int, Field(ge=0, le=2**40)]
 Width = Annotated[int, Field(ge=1, le=1_000_000)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+MOST_GATES = 10_000
+"""More rules than anybody writes: a hostile file must not fill the memory."""
 
 
 class Strict(BaseModel):
     """No field is unknown, none is guessed from another type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, validate_by_name=True, validate_by_alias=True)
+
+
+class StoredEdge(Strict):
+    """One edge of a gate's cell."""
+
+    inputs: Annotated[list[Count], Field(min_length=1)]
+    coefficients: list[Finite]
+    bound: Finite
+
+
+class StoredGate(Strict):
+    """Where a network's functions may step."""
+
+    reach: Positive
+    cells: Annotated[list[list[StoredEdge]], Field(min_length=1, max_length=MOST_CELLS)]
 
 
 class StoredNetwork(Strict):
@@ -43,6 +61,7 @@ class StoredNetwork(Strict):
     outputs: Width
     activation: Annotated[str, Field(max_length=100)]
     mixing: list[list[Finite]] | None = None
+    gates: Annotated[list[StoredGate], Field(max_length=MOST_GATES)] = []
 
 
 class StoredLikelihood(Strict):
@@ -107,6 +126,21 @@ def stored_network(network: Network) -> StoredNetwork:
         outputs=network.outputs,
         activation=network.activation,
         mixing=None if network.mixing is None else [list(row) for row in network.mixing],
+        gates=[stored_gate(gate) for gate in network.gates],
+    )
+
+
+def stored_gate(gate: Gate) -> StoredGate:
+    """A gate's cells, edge by edge."""
+    return StoredGate(
+        reach=gate.reach,
+        cells=[
+            [
+                StoredEdge(inputs=list(edge.inputs), coefficients=list(edge.coefficients), bound=edge.bound)
+                for edge in cell
+            ]
+            for cell in gate.cells
+        ],
     )
 
 
@@ -159,10 +193,23 @@ def restored_network(stored: StoredNetwork, schema: Schema) -> MLP:
     mixing = None if stored.mixing is None else tuple(tuple(row) for row in stored.mixing)
     if mixing is not None and [len(row) for row in mixing] != [stored.inputs] * stored.inputs:
         raise FileError(f"The mixing of the network is not a matrix of {stored.inputs} rows and columns.")
-    network = MLP(stored.inputs, tuple(stored.hidden), stored.outputs, stored.activation, mixing)
+    gates = tuple(restored_gate(gate, stored.inputs) for gate in stored.gates)
+    network = MLP(stored.inputs, tuple(stored.hidden), stored.outputs, stored.activation, mixing, gates)
     if network.inputs != schema.width:
         raise FileError(f"The network has {network.inputs} inputs, but the table gives {schema.width}.")
     return network
+
+
+def restored_gate(stored: StoredGate, inputs: int) -> Gate:
+    """The gate that was stored, if its edges are of the network's inputs."""
+    edges = [edge for cell in stored.cells for edge in cell]
+    if any(len(edge.inputs) != len(edge.coefficients) or max(edge.inputs) >= inputs for edge in edges):
+        raise FileError(f"A gate of the network has an edge that is not of its {inputs} inputs.")
+    cells = (
+        tuple(Edge(tuple(edge.inputs), tuple(edge.coefficients), edge.bound) for edge in cell)
+        for cell in stored.cells
+    )
+    return Gate(stored.reach, tuple(cells))
 
 
 def restored_likelihood(stored: StoredLikelihood) -> Likelihood:

@@ -1,0 +1,144 @@
+"""Where a rule speaks, as a network sees it: 1 in the rule's region, 0 a short way outside.
+
+With gates as further inputs a network can step at the edge of a region, so that what a rule demands inside
+need not bend functions where it says nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ocbnn.errors import ModelError, SchemaError
+from ocbnn.regions import HalfSpace, Region
+from ocbnn.regions.sets import Single
+from ocbnn.schema import Column, Schema
+
+MOST_CELLS = 64
+"""A region of more pieces than that has no gate: each is worked out at every row."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The side Σ coefficientsᵢ · x[:, inputsᵢ] ≤ bound of a plane, in model units."""
+
+    inputs: tuple[int, ...]
+    coefficients: tuple[float, ...]
+    bound: float
+
+    def beyond(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
+        """How far each row is on the other side."""
+        terms = [
+            coefficient * x[:, place]
+            for place, coefficient in zip(self.inputs, self.coefficients, strict=True)
+        ]
+        return jnp.maximum(sum(terms[1:], terms[0]) - self.bound, 0.0)
+
+
+Cell = tuple[Edge, ...]
+"""A piece of a region: what lies on the inner side of all edges."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """1 inside any of the cells, exp(−½ (distance / reach)²) outside of all; in model units."""
+
+    reach: float
+    cells: tuple[Cell, ...]
+
+    def __post_init__(self) -> None:
+        if not (self.reach > 0 and math.isfinite(self.reach)):
+            raise ModelError(f"The reach of a gate is a positive number, not {self.reach!r}.")
+        if not (self.cells and all(edge.inputs for cell in self.cells for edge in cell)):
+            raise ModelError("A gate has at least one cell, and each of its edges at least one input.")
+
+    @property
+    def last_input(self) -> int:
+        """The highest of the inputs it looks at."""
+        return max((place for cell in self.cells for edge in cell for place in edge.inputs), default=0)
+
+    def openness(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
+        """How far it is open at each row: 1 in the region."""
+        none = jnp.zeros(x.shape[0], x.dtype)
+        squared = [sum((edge.beyond(x) ** 2 for edge in cell), none) for cell in self.cells]
+        return jnp.exp(-0.5 / self.reach**2 * functools.reduce(jnp.minimum, squared))
+
+
+def gates_of(regions: Iterable[Region], schema: Schema, reach: float) -> tuple[Gate, ...]:
+    """One gate for each of the regions, equal ones once; none where a region has no edge a gate could be at.
+
+    Args:
+        regions: of rules.
+        schema: the table whose model units the gates are in.
+        reach: how far outside a gate is still open, in model units; math.inf: no gates at all.
+    """
+    if math.isinf(reach):
+        return ()
+    gates = (_gate(region, schema, reach) for region in regions)
+    return tuple(dict.fromkeys(gate for gate in gates if gate is not None))
+
+
+def _gate(region: Region, schema: Schema, reach: float) -> Gate | None:
+    parts = region.components()
+    if not 0 < len(parts) <= MOST_CELLS:
+        return None
+    cells = tuple(_cell(part, schema) for part in parts)
+    return Gate(reach, cells) if all(cells) else None
+
+
+def _cell(part: Single, schema: Schema) -> Cell:
+    """The edges of a piece; a condition that is no edge is left out, so that the cell holds the piece."""
+    box, faces, _ = part.pieces
+    first_inputs = dict(
+        zip(schema.names, np.cumsum([0, *(column.width for column in schema.columns)]).tolist(), strict=False)
+    )
+    edges: list[Edge | None] = []
+    for name, interval in box.intervals.items():
+        column, place = schema.column(name), first_inputs[name]
+        low, high = interval.closed_ends(integer=column.kind != "continuous")
+        edges += [_end(column, place, low, -1.0), _end(column, place, high, 1.0)]
+    for name, labels in box.levels.items():
+        levels = schema.column(name).levels
+        edges.append(_outside_levels([label in labels for label in levels], first_inputs[name]))
+    edges += [_face(face, schema, first_inputs) for face in faces]
+    return tuple(edge for edge in edges if edge is not None)
+
+
+def _end(column: Column, place: int, end: float, side: float) -> Edge | None:
+    if math.isinf(end):
+        return None
+    try:
+        bound = float(column.to_model(np.array([end]))[0, 0])
+    except SchemaError:  # a log's domain ends before: no row is beyond this end
+        return None
+    return Edge((place,), (side,), side * bound)
+
+
+def _outside_levels(allowed: list[bool], first: int) -> Edge | None:
+    """Of inputs of which one is 1 and the others are 0; said of whichever are fewer."""
+    inside = [first + index for index, good in enumerate(allowed) if good]
+    outside = [first + index for index, good in enumerate(allowed) if not good]
+    if not outside:
+        return None
+    if inside and len(inside) < len(outside):
+        return Edge(tuple(inside), (-1.0,) * len(inside), -1.0)
+    return Edge(tuple(outside), (1.0,) * len(outside), 0.0)
+
+
+def _face(face: HalfSpace, schema: Schema, first_inputs: dict[str, int]) -> Edge | None:
+    """A plane in raw units is one in model units where all of its columns are only moved and stretched."""
+    columns = [schema.column(name) for name in face.coefficients]
+    if not columns or any(column.transform not in ("none", "standardize") for column in columns):
+        return None
+    raw = list(face.coefficients.values())
+    slopes = np.array([value * column.scale for value, column in zip(raw, columns, strict=True)])
+    bound = face.bound - sum(value * column.center for value, column in zip(raw, columns, strict=True))
+    length = float(np.linalg.norm(slopes))
+    inputs = tuple(first_inputs[column.name] for column in columns)
+    return Edge(inputs, tuple((slopes / length).tolist()), float(bound / length))
