@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from region_cases import MIXED, ROOMY, THIN, mixed_rows, region
 
 from ocbnn.errors import ModelError
 from ocbnn.gates import MOST_CELLS, Edge, Gate, gates_of
 from ocbnn.regions import sample
 from ocbnn.schema import Schema
+from region_cases import MIXED, ROOMY, THIN, mixed_rows, region
 
 REACH = 0.05
 SCALED = Schema(

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from small_estimators import blood_pressures, small_classifier, small_regressor
 
 from ocbnn import OCBNNRegressor
 from ocbnn.errors import ModelError
 from ocbnn.priors.isotropic import IsotropicGaussian
+from small_estimators import blood_pressures, small_classifier, small_regressor
 
 RULES = ["if age > 80 then pressure <= 280", "if dose > 20 and ward = ICU then pressure <= 290"]
 
