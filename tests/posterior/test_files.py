@@ -310,7 +310,17 @@ def an_infinite_scale(content):
     content["arrays"].pop("prior_scale")
 
 
+def with_gate(**changes):
+    """One edge in a gate, changed."""
+    edge = {"inputs": [0], "coefficients": [1.0], "bound": 0.0, **changes}
+    return lambda c: c["network"].update(gates=[{"reach": 0.1, "cells": [[edge]]}])
+
+
 HOSTILE = {
+    "a gate that the draws are not of": (with_gate(), "not of the .* weights"),
+    "a gate on an input there is not": (with_gate(inputs=[2**39]), "an edge that is not of its"),
+    "an edge with too few numbers": (with_gate(coefficients=[]), "an edge that is not of its"),
+    "an edge on no input": (with_gate(inputs=[]), "at least 1 item"),
     "draws larger than their file": (a_terabyte_of_draws, "its arrays take"),
     "a network that the draws are not of": (a_giant_network, "not of the .* weights"),
     "an unknown activation": (lambda c: c["network"].update(activation="__import__"), "no activation"),

@@ -24,7 +24,6 @@ from ocbnn.estimators.adopting import adopted_network, adopted_schema
 from ocbnn.estimators.showing import Showing
 from ocbnn.estimators.tables import Rows, array_kinds, distinct_rows, read_table
 from ocbnn.gates import gates_of
-from ocbnn.inference.engines import choose
 from ocbnn.inference.feed import rule_terms, with_rules
 from ocbnn.inference.prepare import Settings
 from ocbnn.inference.result import Result, RuleOutcome
@@ -169,7 +168,7 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             model,
             self.engine,
             members=self.members,
-            draws=defaults.draw_count(self.draws, choose(self.engine, model)[0]),
+            draws=defaults.draw_count(self.draws),
             seed=seed,
             batch=None if self.batch is None else defaults.positive(self.batch, "batch"),
             cores=self.cores,
