@@ -107,6 +107,7 @@ class TestFit:
         )
         assert "x (2), age (1)" in re.sub(r"\s+", " ", result.stderr)
 
+    @pytest.mark.slow
     def test_classes_and_levels_that_are_rare_do_not_break_the_held_out_rows(self, own_files, small_budget):
         table = small_table()
         table.loc[7, "ward"] = "rare"

@@ -58,6 +58,7 @@ def test_it_leaves_table_rules_model_and_report(shown):
     assert json.loads((out / "report.json").read_text())["compared"]
 
 
+@pytest.mark.slow
 def test_the_commands_it_suggests_can_be_run_to_the_letter(shown, monkeypatch):
     text, out = shown
     lint = re.search(r"ocbnn (lint .*?) ocbnn fit", text)[1].split()

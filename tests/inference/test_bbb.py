@@ -76,6 +76,7 @@ def test_base_prior_and_entropy_are_the_closed_form_kl_on_the_networks_weights_a
 
 
 @pytest.mark.parametrize("base", [IsotropicGaussian(10), Laplace(10)], ids=["gaussian", "laplace"])
+@pytest.mark.slow
 def test_the_estimate_and_its_gradient_are_unbiased(base: object) -> None:
     """Against log p − log q averaged over other draws, and against autodiff of that: 4 standard errors."""
     density = small(base)

@@ -93,6 +93,7 @@ def test_the_state_carries_the_exact_density_and_the_gradient_of_the_surrogate(
     np.testing.assert_array_equal(draws[:, -1], state.positions)
 
 
+@pytest.mark.slow
 def test_forces_of_few_members_are_those_of_many() -> None:
     """They are written as sums instead of matrix products."""
     random = np.random.default_rng(0)
