@@ -46,7 +46,7 @@ def blood_pressures(rows: int = 40, seed: int = 0) -> tuple[pd.DataFrame, pd.Ser
 def functions_in_numpy(model: OCBNNRegressor, frame: pd.DataFrame) -> np.ndarray:
     """The network of a small fit to them in NumPy, from the raw table to raw outputs.
 
-    Under rules on ages above 80 it has a gate that closes below.
+    Under rules on ages above 80 it has a gate that is open there, from half a hundred-thousandth of the range on.
     """
     schema, flat = model.schema_, model.posterior_.flat
     dose = np.arcsinh(frame["dose"] / schema.column("dose").offset)
@@ -56,8 +56,8 @@ def functions_in_numpy(model: OCBNNRegressor, frame: pd.DataFrame) -> np.ndarray
     ]
     levels = [(frame["ward"] == level).to_numpy(float) for level in ("ICU", "surgery")]
     inputs = np.column_stack([*columns, *levels]) @ np.array(model.posterior_.model.network.mixing)
-    below = np.maximum(80 - frame["age"].to_numpy(), 0) / schema.column("age").scale
-    gate = np.exp(-((below / model.reach) ** 2) / 2)
+    low, high = schema.column("age").observed
+    gate = (frame["age"] > 80 + 0.5e-5 * (high - low)).to_numpy(float)
     outputs = []
     for w in flat.astype(float):
         first, rest, steps = w[: 4 * 4].reshape(4, 4), w[16:25], w[25:30] if model.rules_ else np.zeros(5)

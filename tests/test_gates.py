@@ -12,8 +12,11 @@ import pytest
 
 from ocbnn.errors import ModelError
 from ocbnn.gates import MOST_CELLS, Edge, Gate, gates_of
+from ocbnn.inference.ascent import SearchSpace
+from ocbnn.priors.conditional import RuleTerm
 from ocbnn.regions import sample
-from ocbnn.schema import Schema
+from ocbnn.rules import parse_rule
+from ocbnn.schema import Column, Schema
 from region_cases import MIXED, ROOMY, THIN, mixed_rows, region
 
 REACH = 0.05
@@ -50,12 +53,47 @@ def only(condition: str, schema: Schema = SCALED) -> Gate:
 
 @pytest.mark.parametrize("condition", [words for words in (ROOMY | THIN).values() if words != "always"])
 @pytest.mark.parametrize("schema", [SCALED, LOGGED], ids=["standardised", "one log"])
-def test_a_gate_is_open_in_the_whole_region(condition, schema):
+@pytest.mark.parametrize("reach", [0.0, REACH])
+def test_a_gate_is_open_in_the_whole_region(condition, schema, reach):
+    """In single precision, at points drawn, at corners, and at the edges that a search goes to."""
     there = region(condition, schema)
     points = np.concatenate([there.vertices(schema), sample(0, there, schema, mixed_rows(), 60)])
     points = np.resize(points, (124, points.shape[1]))  # of one shape, for one compilation
-    for gate in gates_of([there], schema, REACH):
-        np.testing.assert_allclose(openness(gate, points, schema), 1.0, atol=1e-6)
+    rule = RuleTerm.build(parse_rule(f"if {condition} then y > 0", schema), schema, bounded=True, points=1)
+    edges = SearchSpace.of(rule).pushed(np.random.default_rng(0), points)
+    inputs = jnp.asarray(schema.to_model(np.concatenate([points, edges])), jnp.float32)
+    for gate in gates_of([there], schema, reach):
+        np.testing.assert_allclose(gate.openness(inputs), 1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("schema", [SCALED, LOGGED], ids=["standardised", "one log"])
+@pytest.mark.parametrize(
+    ("condition", "at_the_end"),
+    [("creatinine > 2", 0), ("creatinine >= 2", 1), ("creatinine < 2", 0), ("2 < creatinine < 3", 0)],
+)
+def test_a_step_minds_whether_an_end_is_open(condition, at_the_end, schema, kind):
+    rows = np.repeat(mixed_rows()[:1], 2, axis=0)
+    rows[:, 0] = [2.0, 2.001 if ">" in condition or "2 <" in condition else 1.999]
+    (gate,) = gates_of([region(condition, schema)], schema, 0.0)
+    found = gate.openness(jnp.asarray(schema.to_model(rows), kind))
+    np.testing.assert_array_equal(found, [at_the_end, 1.0])
+
+
+def test_a_step_beyond_the_largest_row_leaves_that_row_out():
+    """An end that is the same in single precision a little further on: 5.08 is not a binary fraction."""
+    column = Column("flavanoids", "continuous", (0.6, 3.8), center=2.03, scale=0.997)
+    schema = Schema((column,), MIXED.target)
+    (gate,) = gates_of([region("flavanoids > 5.08", schema)], schema, 0.0)
+    inputs = jnp.asarray(schema.to_model(np.array([[5.08], [5.0802]])), jnp.float32)
+    np.testing.assert_array_equal(gate.openness(inputs), [0.0, 1.0])
+
+
+def test_a_piece_that_no_row_can_be_in_is_left_out():
+    """Creatinine enters as log(value + 0.1)."""
+    assert gates_of([region("creatinine <= -3 or age > 50", LOGGED)], LOGGED, REACH) == gates_of(
+        [region("age > 50", LOGGED)], LOGGED, REACH
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,8 +175,8 @@ def test_equal_regions_share_a_gate_and_an_infinite_reach_needs_none():
     assert gates_of(twice, SCALED, math.inf) == ()
 
 
-@pytest.mark.parametrize("reach", [0.0, -1.0, math.inf, math.nan])
-def test_a_gates_reach_is_a_positive_number(reach):
+@pytest.mark.parametrize("reach", [1e-9, -1.0, math.inf, math.nan])
+def test_a_gates_reach_is_nothing_or_a_number(reach):
     with pytest.raises(ModelError, match="reach of a gate"):
         Gate(reach, ((Edge((0,), (1.0,), 0.0),),))
 

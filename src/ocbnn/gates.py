@@ -1,4 +1,4 @@
-"""Where a rule speaks, as a network sees it: 1 in the rule's region, 0 a short way outside.
+"""Where a rule speaks, as a network sees it: 1 in the rule's region, 0 outside or a short way outside.
 
 With gates as further inputs a network can step at the edge of a region, so that what a rule demands inside
 need not bend functions where it says nothing.
@@ -17,11 +17,16 @@ from jaxtyping import Array, Float
 
 from ocbnn.errors import ModelError, SchemaError
 from ocbnn.regions import HalfSpace, Region
+from ocbnn.regions.limits import INSET, observed_width
 from ocbnn.regions.sets import Single
 from ocbnn.schema import Column, Schema
 
 MOST_CELLS = 64
 """A region of more pieces than that has no gate: each is worked out at every row."""
+LEAST_REACH = 1e-4
+"""Shorter ones are steps: single precision cannot tell them from 0."""
+ROUNDING = 8 * float(np.finfo(np.float32).eps)
+"""By how much two numbers in single precision have to differ, as a share of them, to be told apart."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +52,20 @@ Cell = tuple[Edge, ...]
 
 @dataclass(frozen=True)
 class Gate:
-    """1 inside any of the cells, exp(−½ (distance / reach)²) outside of all; in model units."""
+    """1 inside any of the cells, exp(−½ (distance / reach)²) outside of all, in model units.
+
+    Without reach it is a step: 0 outside. With two edges that are not at right angles, the distance is that
+    from both planes together.
+    """
 
     reach: float
     cells: tuple[Cell, ...]
 
     def __post_init__(self) -> None:
-        if not (self.reach > 0 and math.isfinite(self.reach)):
-            raise ModelError(f"The reach of a gate is a positive number, not {self.reach!r}.")
+        if self.reach != 0 and not LEAST_REACH <= self.reach < math.inf:
+            raise ModelError(
+                f"The reach of a gate is 0, or a number from {LEAST_REACH} on, not {self.reach!r}."
+            )
         if not (self.cells and all(edge.inputs for cell in self.cells for edge in cell)):
             raise ModelError("A gate has at least one cell, and each of its edges at least one input.")
 
@@ -67,7 +78,10 @@ class Gate:
         """How far it is open at each row: 1 in the region."""
         none = jnp.zeros(x.shape[0], x.dtype)
         squared = [sum((edge.beyond(x) ** 2 for edge in cell), none) for cell in self.cells]
-        return jnp.exp(-0.5 / self.reach**2 * functools.reduce(jnp.minimum, squared))
+        nearest = functools.reduce(jnp.minimum, squared)
+        if self.reach == 0:
+            return (nearest == 0).astype(x.dtype)
+        return jnp.exp(-0.5 / self.reach**2 * nearest)
 
 
 def gates_of(regions: Iterable[Region], schema: Schema, reach: float) -> tuple[Gate, ...]:
@@ -76,7 +90,7 @@ def gates_of(regions: Iterable[Region], schema: Schema, reach: float) -> tuple[G
     Args:
         regions: of rules.
         schema: the table whose model units the gates are in.
-        reach: how far outside a gate is still open, in model units; math.inf: no gates at all.
+        reach: how far outside a gate is still open, in model units; 0 for a step; math.inf: no gates at all.
     """
     if math.isinf(reach):
         return ()
@@ -88,34 +102,64 @@ def _gate(region: Region, schema: Schema, reach: float) -> Gate | None:
     parts = region.components()
     if not 0 < len(parts) <= MOST_CELLS:
         return None
-    cells = tuple(_cell(part, schema) for part in parts)
-    return Gate(reach, cells) if all(cells) else None
+    # Whoever looks for points of a region stays clear of a box's open ends, but not of those within a union.
+    found = [_cell(part, schema, step=reach == 0, open_ends=reach == 0 and len(parts) == 1) for part in parts]
+    cells = tuple(cell for cell in found if cell is not None)
+    return Gate(reach, cells) if cells and all(cells) else None
 
 
-def _cell(part: Single, schema: Schema) -> Cell:
-    """The edges of a piece; a condition that is no edge is left out, so that the cell holds the piece."""
+def _cell(part: Single, schema: Schema, *, step: bool, open_ends: bool) -> Cell | None:
+    """The edges of a piece; a condition that is no edge is left out, so that the cell holds the piece.
+
+    None where no row can be inside.
+    """
     box, faces, _ = part.pieces
     first_inputs = dict(
         zip(schema.names, np.cumsum([0, *(column.width for column in schema.columns)]).tolist(), strict=False)
     )
+    limits, inner = part.limits(schema), part.inner_limits(schema)
     edges: list[Edge | None] = []
     for name, interval in box.intervals.items():
-        column, place = schema.column(name), first_inputs[name]
+        column, place, index = schema.column(name), first_inputs[name], schema.index(name)
         low, high = interval.closed_ends(integer=column.kind != "continuous")
+        if open_ends and inner.low[index] > limits.low[index]:
+            low = _past_open_end(column, low, float(inner.low[index]))
+        if open_ends and inner.high[index] < limits.high[index]:
+            high = _past_open_end(column, high, float(inner.high[index]))
+        if math.isfinite(high) and _in_model_units(column, high) is None:
+            return None
         edges += [_end(column, place, low, -1.0), _end(column, place, high, 1.0)]
     for name, labels in box.levels.items():
         levels = schema.column(name).levels
         edges.append(_outside_levels([label in labels for label in levels], first_inputs[name]))
-    edges += [_face(face, schema, first_inputs) for face in faces]
+    edges += [_face(face, schema, first_inputs, step=step) for face in faces]
     return tuple(edge for edge in edges if edge is not None)
 
 
-def _end(column: Column, place: int, end: float, side: float) -> Edge | None:
-    if math.isinf(end):
-        return None
+def _past_open_end(column: Column, end: float, inside: float) -> float:
+    """Between an open end and the first point inside that anybody asks for, so that a row on the end is out.
+
+    The end itself where single precision could not tell them apart.
+    """
+    middle = (end + inside) / 2
+    there = [_in_model_units(column, value) for value in (end, middle, inside)]
+    if None in there:
+        return end
+    steps = np.abs(np.diff(np.array(there, dtype=float)))
+    return middle if steps.min() > ROUNDING * np.abs(np.array(there, dtype=float)).max() else end
+
+
+def _in_model_units(column: Column, value: float) -> float | None:
+    """None where a log's domain has ended before."""
     try:
-        bound = float(column.to_model(np.array([end]))[0, 0])
-    except SchemaError:  # a log's domain ends before: no row is beyond this end
+        return float(column.to_model(np.array([value]))[0, 0])
+    except SchemaError:
+        return None
+
+
+def _end(column: Column, place: int, end: float, side: float) -> Edge | None:
+    bound = _in_model_units(column, end) if math.isfinite(end) else None
+    if bound is None or not math.isfinite(bound):  # no row is beyond
         return None
     return Edge((place,), (side,), side * bound)
 
@@ -131,8 +175,11 @@ def _outside_levels(allowed: list[bool], first: int) -> Edge | None:
     return Edge(tuple(outside), (1.0,) * len(outside), 0.0)
 
 
-def _face(face: HalfSpace, schema: Schema, first_inputs: dict[str, int]) -> Edge | None:
-    """A plane in raw units is one in model units where all of its columns are only moved and stretched."""
+def _face(face: HalfSpace, schema: Schema, first_inputs: dict[str, int], *, step: bool) -> Edge | None:
+    """A plane in raw units is one in model units where all of its columns are only moved and stretched.
+
+    As a step it has to be clear of rounding: a row on the plane counts as inside.
+    """
     columns = [schema.column(name) for name in face.coefficients]
     if not columns or any(column.transform not in ("none", "standardize") for column in columns):
         return None
@@ -141,4 +188,6 @@ def _face(face: HalfSpace, schema: Schema, first_inputs: dict[str, int]) -> Edge
     bound = face.bound - sum(value * column.center for value, column in zip(raw, columns, strict=True))
     length = float(np.linalg.norm(slopes))
     inputs = tuple(first_inputs[column.name] for column in columns)
-    return Edge(inputs, tuple((slopes / length).tolist()), float(bound / length))
+    widths = np.array([observed_width(column) / column.scale for column in columns])
+    slack = INSET * float(np.abs(slopes / length) @ widths) if step else 0.0
+    return Edge(inputs, tuple((slopes / length).tolist()), float(bound / length) + slack)

@@ -9,16 +9,17 @@ The flat vector is what engines move, store and compare; a network only knows ho
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ocbnn.errors import ModelError
 from ocbnn.gates import Gate
@@ -181,6 +182,17 @@ class MLP:
     def mixed(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         """What the first layer sees of the inputs."""
         return x if self.mixing is None else x @ jnp.asarray(self.mixing, x.dtype)
+
+    def with_gates(self, kept: Collection[Gate]) -> tuple[MLP, Int[np.ndarray, " kept_size"]]:
+        """The same network with some of its gates, and where its weights are among these."""
+        count, layers = len(self.gates), self.size - sum(self.gate_sizes)
+        chosen = [index for index, gate in enumerate(self.gates) if gate in kept]
+        places, begin = [np.arange(layers)], layers
+        for size in self.gate_sizes if count else ():
+            places.append((begin + np.arange(size)).reshape(count, -1)[chosen].ravel())
+            begin += size
+        gates = tuple(self.gates[index] for index in chosen)
+        return dataclasses.replace(self, gates=gates), np.concatenate(places)
 
     def fan_in(self) -> Float[np.ndarray, " size"]:
         """For each weight the number of units that feed into its unit; 1 for biases and for gates."""

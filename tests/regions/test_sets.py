@@ -121,10 +121,16 @@ def test_vertices_are_distinct_points_inside(condition: str) -> None:
 
 
 def test_a_boxs_vertices_are_its_corners() -> None:
-    corners = region("0.25 < x1 < 0.5", SQUARE).vertices(SQUARE)
+    corners = region("0.25 <= x1 <= 0.5", SQUARE).vertices(SQUARE)
     assert corners[:, 0] == pytest.approx([0.25, 0.5], abs=1e-6)
     assert corners[:, 1] == pytest.approx([0.5, 0.5])
-    assert (corners[:, 0] > 0.25).tolist() == [True, True]
+
+
+def test_vertices_keep_a_hundred_thousandth_of_the_range_from_open_ends() -> None:
+    corners = region("0.25 < x1 < 0.5", SQUARE).vertices(SQUARE)
+    assert corners[:, 0] == pytest.approx([0.25001, 0.49999], abs=1e-9)
+    narrow = region("0.25 < x1 < 0.25001", SQUARE).vertices(SQUARE)  # too narrow for that
+    assert ((narrow[:, 0] > 0.25) & (narrow[:, 0] < 0.25001)).all()
 
 
 def test_a_triangles_vertices_are_its_three_corners() -> None:

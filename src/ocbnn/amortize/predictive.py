@@ -64,8 +64,11 @@ def sampled(
     key: Array,
     samples: int,
 ) -> Predictive:
-    """Reparameterised Monte Carlo: samples of everything but an MLP's last layer, which is integrated out."""
-    if not isinstance(network, MLP):
+    """Reparameterised Monte Carlo: samples of everything but an MLP's last layer, which is integrated out.
+
+    Of a network with gates, all weights are sampled.
+    """
+    if not isinstance(network, MLP) or network.gates:
         draws = mean + sd * jax.random.normal(key, (samples, mean.size), mean.dtype)
         outputs = jax.lax.map(lambda w: network.apply(w, inputs), draws)
         return Predictive(outputs, jnp.zeros_like(outputs))

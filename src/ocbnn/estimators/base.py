@@ -24,6 +24,7 @@ from ocbnn.estimators.adopting import adopted_network, adopted_schema
 from ocbnn.estimators.showing import Showing
 from ocbnn.estimators.tables import Rows, array_kinds, distinct_rows, read_table
 from ocbnn.gates import gates_of
+from ocbnn.inference.engines import choose
 from ocbnn.inference.feed import rule_terms, with_rules
 from ocbnn.inference.prepare import Settings
 from ocbnn.inference.result import Result, RuleOutcome
@@ -35,6 +36,8 @@ from ocbnn.posterior.enforce import Rejection, reject, truncate
 from ocbnn.posterior.predict import Prediction, function_draws, predict, sample_observation
 from ocbnn.priors.base import LearntPrior, Prior
 from ocbnn.priors.conditional import ConditionalPrior, RuleTerm
+from ocbnn.priors.isotropic import IsotropicGaussian
+from ocbnn.regions import Region
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.files import load_rules
 from ocbnn.rules.parse import parse_rule
@@ -125,14 +128,18 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             network = adopted_network(self.prior, self.hidden, self.activation)
             base: Prior = self.prior
         else:
-            plain = MLP(
+            inputs, reach = rows.schema.to_model(rows.schema.encode(rows.frame)), defaults.reach(self.reach)
+            # A prior of the user's own is over the weights it knows: there is no room for gates.
+            gates = () if isinstance(self.prior, Prior) else gates_of(_regions(rules), rows.schema, reach)
+            network = MLP(
                 rows.schema.width,
                 defaults.hidden_units(self.hidden, len(rows.frame)),
                 classes if classes > 2 else 1,
                 self.activation,
-                defaults.mixing(rows.schema.to_model(rows.schema.encode(rows.frame)), rows.weights),
+                defaults.mixing(inputs, rows.weights),
+                defaults.telling(gates, inputs),
             )
-            network, base = self._gated(plain, rules, rows.schema)
+            base = defaults.base_prior(self.prior, network, classification=classes > 0)
         return Model.build(
             frame=rows.frame,
             target=rows.target,
@@ -144,21 +151,11 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             **options,
         )
 
-    def _gated(self, network: MLP, rules: Sequence[Constraint], schema: Schema) -> tuple[MLP, Prior]:
-        """The network with gates where these rules speak, and its base prior; a prior of the user's own fixes
-        the weights there are, so that there is no room for gates.
-        """
-        reach = defaults.reach(self.reach)
-        own = isinstance(self.prior, Prior)
-        gates = () if own else gates_of((rule.region for rule in rules), schema, reach)
-        network = replace(network, gates=gates)
-        return network, defaults.base_prior(self.prior, network, classification=self.task == "classification")
-
-    def _infer(self, model: Model, seed: int, *, frozen: bool = False, **run: Any) -> Result:
+    def _infer(self, model: Model, seed: int, *, like: Model | None = None, **run: Any) -> Result:
         """Draws of the model; `run` are options of `infer` that are about this run alone.
 
-        With `frozen`, rules are scored at the points they have, and no other is looked for: a twin of a fit
-        is to differ from it in nothing but what it leaves out.
+        A twin is to differ from the fit it is `like` in nothing but what it leaves out: the engine is that of
+        the fit, and rules are scored at the points they have.
 
         Raises:
             KeyboardInterrupt: Ctrl-C, where nobody looks on: a fit inside a cross-validation must not pass
@@ -166,13 +163,13 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """
         result = infer(
             model,
-            self.engine,
+            self.engine if like is None else choose(self.engine, like)[0],
             members=self.members,
             draws=defaults.draw_count(self.draws),
             seed=seed,
             batch=None if self.batch is None else defaults.positive(self.batch, "batch"),
             cores=self.cores,
-            prepare_with=(self.preparation or Settings()).frozen() if frozen else self.preparation,
+            prepare_with=(self.preparation or Settings()).frozen() if like is not None else self.preparation,
             **run,
         )
         if not result.complete and not (run.get("folder") or run.get("progress")):
@@ -326,7 +323,7 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         check_is_fitted(self)
         model = replace(with_given_strengths(self.posterior_.model), data=None)
         seed = int(self.posterior_.provenance["seed"])
-        return Posterior.from_result(self._infer(model, seed, frozen=True, **run))
+        return Posterior.from_result(self._infer(model, seed, like=self.posterior_.model, **run))
 
     def _twin(self, rules: tuple[RuleTerm, ...], **run: Any) -> Posterior:
         """The posterior of the same rows under some of the rules, as strong as they are in the fit.
@@ -341,14 +338,16 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             )
         assert isinstance(model.prior, ConditionalPrior)
         network, base = model.network, model.prior.base
-        if isinstance(network, MLP) and network.gates:
-            network, base = self._gated(network, [term.rule for term in rules], self.schema_)
+        if isinstance(network, MLP) and network.gates and isinstance(base, IsotropicGaussian):
+            regions = _regions([term.rule for term in rules])
+            network, places = network.with_gates(gates_of(regions, self.schema_, network.gates[0].reach))
+            base = IsotropicGaussian(network.size, np.broadcast_to(base.scale, base.size)[places])
         elif not rules and isinstance(base, AmortizedPrior):
             base = base.base
         prior = replace(model.prior, network=network, base=base, rules=rules)
         twin = with_given_strengths(replace(model, network=network, prior=prior))
         seed = int(self.posterior_.provenance["seed"])
-        return Posterior.from_result(self._infer(twin, seed, frozen=True, **run))
+        return Posterior.from_result(self._infer(twin, seed, like=model, **run))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator as a folder of plain files; `ocbnn.load(path)` gives it back."""
@@ -387,6 +386,10 @@ def _constraints(given: Any, schema: Schema) -> tuple[Constraint, ...]:
     raise RuleError(
         f"A rule is words, a constraint, or the path of a rules.yaml, not a {type(given).__name__}."
     )
+
+
+def _regions(rules: Sequence[Constraint]) -> list[Region]:
+    return [rule.region for rule in rules]
 
 
 def with_given_strengths(model: Model) -> Model:

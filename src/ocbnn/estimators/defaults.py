@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from ocbnn.errors import ModelError
+from ocbnn.gates import LEAST_REACH, Gate
 from ocbnn.networks import MLP
 from ocbnn.priors.base import Prior
 from ocbnn.priors.isotropic import IsotropicGaussian
@@ -26,11 +28,10 @@ NUMBER_SCALES, CLASS_SCALES = (1.0, 1.0), (0.5, 50.0)
 
 Classes are often nearly certain, so logits are far larger than standardised targets.
 """
-REACH = 0.001
-"""How far beyond its region a rule moves predictions, in standard deviations of the columns.
+REACH = 0.0
+"""How far beyond its region a rule moves predictions, in standard deviations of the columns: not at all.
 
-Hardly at all: rows beside a region are left to the data (with 0.05, one row at that distance was not). Not
-none, so that functions stay continuous and an edge does not depend on how it is rounded.
+With 0.05, a row at that distance was moved against the data.
 """
 DRAWS = 1000
 """Of each chain, and in all for engines without chains.
@@ -83,13 +84,19 @@ def mixing(
 
 
 def reach(given: Any) -> float:
-    """How far beyond its region a rule moves predictions: a positive number, or math.inf."""
-    if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not given > 0:
+    """How far beyond its region a rule moves predictions: 0, a number, or math.inf."""
+    number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
+    if not (number and (given == 0 or given >= LEAST_REACH)):
         raise ModelError(
-            "reach is a positive number of standard deviations, or math.inf for as far as smooth functions "
-            f"take it, not {given!r}."
+            f"reach is 0, a number of standard deviations from {LEAST_REACH} on, or math.inf for as far as "
+            f"smooth functions take it, not {given!r}."
         )
     return float(given)
+
+
+def telling(gates: Sequence[Gate], inputs: Float[np.ndarray, "n D"]) -> tuple[Gate, ...]:
+    """Those that are not open at every row: such a one would say nothing, and be a second bias."""
+    return tuple(gate for gate in gates if not np.all(gate.openness(jnp.asarray(inputs)) > 0.5))
 
 
 def base_prior(prior: Any, network: MLP, *, classification: bool) -> Prior:

@@ -80,7 +80,11 @@ def written_settings(estimator: Any) -> str:
     """The options of an estimator as `read_settings` reads them; what is the default is left out."""
     given = estimator.get_params(deep=False)
     default = type(estimator)().get_params(deep=False)
-    lines = [f"{name} = {_toml(given[name])}" for name in SIMPLE if given.get(name) != default.get(name)]
+    lines = [
+        f"{name} = {_toml(given[name])}"
+        for name in SIMPLE
+        if given.get(name) is not None and _toml(given[name]) != _toml(default[name])
+    ]
     engine = given["engine"]
     if isinstance(engine, str):
         lines += ["", "[engine]", f"name = {_toml(engine)}"]
@@ -116,7 +120,7 @@ def _changed(given: Any, default: Any) -> list[str]:
 
 def _toml(value: Any) -> str:
     """Numbers, texts, truth values and lists are written alike in TOML and JSON, but for infinity."""
-    if value == math.inf:
+    if isinstance(value, float) and value == math.inf:
         return "inf"
     try:
         return json.dumps(list(value) if isinstance(value, tuple) else value, allow_nan=False)

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from ocbnn.errors import FileError
-from ocbnn.gates import MOST_CELLS, Edge, Gate
+from ocbnn.gates import LEAST_REACH, MOST_CELLS, Edge, Gate
 from ocbnn.likelihoods import Balanced, Bernoulli, Categorical, Gaussian, Likelihood
 from ocbnn.networks import MLP, Network
 from ocbnn.priors.conditional import RuleTerm
@@ -49,7 +49,7 @@ class StoredEdge(Strict):
 class StoredGate(Strict):
     """Where a network's functions may step."""
 
-    reach: Positive
+    reach: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     cells: Annotated[list[list[StoredEdge]], Field(min_length=1, max_length=MOST_CELLS)]
 
 
@@ -205,6 +205,8 @@ def restored_gate(stored: StoredGate, inputs: int) -> Gate:
     edges = [edge for cell in stored.cells for edge in cell]
     if any(len(edge.inputs) != len(edge.coefficients) or max(edge.inputs) >= inputs for edge in edges):
         raise FileError(f"A gate of the network has an edge that is not of its {inputs} inputs.")
+    if 0 < stored.reach < LEAST_REACH:
+        raise FileError(f"A gate of the network has a reach of {stored.reach}: that is less than there is.")
     cells = (
         tuple(Edge(tuple(edge.inputs), tuple(edge.coefficients), edge.bound) for edge in cell)
         for cell in stored.cells
