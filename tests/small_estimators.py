@@ -46,7 +46,8 @@ def blood_pressures(rows: int = 40, seed: int = 0) -> tuple[pd.DataFrame, pd.Ser
 def functions_in_numpy(model: OCBNNRegressor, frame: pd.DataFrame) -> np.ndarray:
     """The network of a small fit to them in NumPy, from the raw table to raw outputs.
 
-    Under rules on ages above 80 it has a gate that is open there, from half a hundred-thousandth of the range on.
+    Under rules on ages above 80 it has a gate that is open there, but for half a hundred-thousandth of the
+    range.
     """
     schema, flat = model.schema_, model.posterior_.flat
     dose = np.arcsinh(frame["dose"] / schema.column("dose").offset)

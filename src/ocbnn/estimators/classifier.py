@@ -37,8 +37,9 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
         class_weight: "balanced", or a weight for each label: what a mistake on a row of that class costs.
             The fit minds the classes accordingly and `predict` chooses by them; probabilities (and rules,
             which speak of them) stay those of the data as they are.
-        reach: how far beyond its region a rule moves predictions, in standard deviations of the columns;
-            math.inf for as far as smooth functions take it, as it always is with a base prior of your own.
+        reach: how far beyond its region a rule moves predictions, in standard deviations of the columns: not
+            at all unless given; math.inf for as far as smooth functions take it, as it always is with a base
+            prior of your own.
         tolerance: the share of violation accepted of rules that do not say it themselves.
         columns: what to declare about columns: {"age": {"bounds": (18, None), "transform": "log"}}; for the
             target {"levels": […]} declares classes that do not occur.

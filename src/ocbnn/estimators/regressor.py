@@ -30,8 +30,9 @@ class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
         prior: scale of the outputs' weights (in standard deviations of y), or a base prior. An
             `AmortizedPrior` brings its table, its network and its rules; `rules` are further ones.
         noise: standard deviation of y around the function, in units of y; learnt unless given.
-        reach: how far beyond its region a rule moves predictions, in standard deviations of the columns;
-            math.inf for as far as smooth functions take it, as it always is with a base prior of your own.
+        reach: how far beyond its region a rule moves predictions, in standard deviations of the columns: not
+            at all unless given; math.inf for as far as smooth functions take it, as it always is with a base
+            prior of your own.
         tolerance: the share of violation accepted of rules that do not say it themselves.
         columns: what to declare about columns: {"age": {"bounds": (18, None), "transform": "log"}}.
         draws: of each chain (engines without chains: in all).
