@@ -1,6 +1,7 @@
 """A rule that the data contradict where there are no data: is it kept, and what does it cost elsewhere?
 
     python benchmarks/empty_corner.py [diabetes wine cancer] [--folds 0 1 2 3 4] [--corners near remote]
+                                      [--shuffle 0]
 
 For each table the corner is where two columns are both extreme and no row of the whole table is; the rule
 demands there what the model without rules finds least likely. The near corner is the largest that is empty,
@@ -110,11 +111,12 @@ def compared(
     return found
 
 
-def run(name: str, folds: Sequence[int], corners: Sequence[str]) -> dict[str, list[Fold]]:
-    """Some of five folds, by corner."""
+def run(name: str, shuffle: int, folds: Sequence[int], corners: Sequence[str]) -> dict[str, list[Fold]]:
+    """Some of five folds of one shuffle, by corner."""
     X, y = TABLES[name](return_X_y=True, as_frame=True)
     regression = name == "diabetes"
-    splits = list((KFold if regression else StratifiedKFold)(5, shuffle=True, random_state=0).split(X, y))
+    folding = (KFold if regression else StratifiedKFold)(5, shuffle=True, random_state=shuffle)
+    splits = list(folding.split(X, y))
     kind = OCBNNRegressor if regression else OCBNNClassifier
     found = [compared(kind, X, y, splits[fold], corners) for fold in folds]
     return {corner: [fold[corner] for fold in found] for corner in corners}
@@ -145,12 +147,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("tables", nargs="*", default=list(TABLES), help=", ".join(TABLES))
     parser.add_argument("--folds", type=int, nargs="+", choices=range(5), default=range(5))
     parser.add_argument("--corners", nargs="+", choices=list(CORNERS), default=list(CORNERS))
+    parser.add_argument("--shuffle", type=int, default=0, help="seed of the folds")
     chosen = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     verdicts = [
         judged(name, corner, folds)
         for name in chosen.tables
-        for corner, folds in run(name, chosen.folds, chosen.corners).items()
+        for corner, folds in run(name, chosen.shuffle, chosen.folds, chosen.corners).items()
     ]
     return 0 if all(verdicts) else 1
 

@@ -243,12 +243,14 @@ def quick_look(engine: str = "auto") -> dict[str, Any]:
     from ocbnn.inference.prepare import Settings
     from ocbnn.inference.strength import StrengthSearch
 
-    # By decades: a strength that is up to ten times what is needed is found with few pilots.
-    search = StrengthSearch(rounds=3, ratio=10.0, effective=100.0, most=100, steps=1000)
+    # By decades: a strength that is up to ten times what is needed is found with few pilots. They are long
+    # enough to find what the whole run finds, so that a rule kept in the one is kept in the other.
+    search = StrengthSearch(rounds=3, ratio=10.0, effective=100.0, most=100, steps=2500)
     options: dict[str, Any] = {"preparation": Settings(strength=search), "engine": engine}
     if engine == "auto":
-        # The learning rate falls early, so that the end of the run shows whether it has settled.
-        options["engine"] = Bbb(steps=5000, draws_per_step=2, learning_rate=0.04, decay="exponential")
+        # The rate begins high, since the weights of gates may have far to go, and falls early, so that the
+        # end of the run shows whether it has settled.
+        options["engine"] = Bbb(steps=8000, draws_per_step=2, learning_rate=0.2, decay="exponential")
     return options
 
 

@@ -25,9 +25,13 @@ OPTIMIZERS: dict[str, Callable[[Any], optax.GradientTransformation]] = {
     "sgd": optax.sgd,
 }
 
+LAST_RATE = 1e-5
+"""Of an exponential decay, as a share of the first: a hundredth is left after two fifths, so that the others
+show whether the objective still changes (`diagnostics.plateau`)."""
+
 DECAYS: dict[str, Callable[[float, int], optax.Schedule]] = {
     "cosine": lambda rate, steps: optax.cosine_decay_schedule(rate, max(steps, 1)),
-    "exponential": lambda rate, steps: optax.exponential_decay(rate, max(steps, 1), 1e-3),
+    "exponential": lambda rate, steps: optax.exponential_decay(rate, max(steps, 1), LAST_RATE),
     "constant": lambda rate, steps: optax.constant_schedule(rate),
 }
 
