@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TABLE, COLUMNS, RULES, MODEL, REPORT = "clinic.csv", "columns.yaml", "rules.yaml", "model", "report.html"
 BUDGET: dict[str, Any] = {"hidden": (6,), "prior": 4.0}
-"""Of the estimator, besides `fit --quick`: half a minute on two cores, and still room for the rules."""
+"""Of the estimator, besides `fit --quick`: a minute on two cores, and still room for the rules."""
 POINTS = 1000
 AS_OPTIONS = ("--hidden", "6", "--scale", "4", "--quick")
 
@@ -33,7 +33,7 @@ def demo(
 ) -> None:
     """Show the whole way on the table of an invented clinic: lint, fit with and without rules, check, report.
 
-    It takes about a minute the first time, a part of which is compiling, and half of that afterwards.
+    It takes about a minute, a part of which is compiling the first time.
 
     Example:  ocbnn demo --out demo/
     """
