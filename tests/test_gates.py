@@ -89,6 +89,16 @@ def test_a_step_beyond_the_largest_row_leaves_that_row_out():
     np.testing.assert_array_equal(gate.openness(inputs), [0.0, 1.0])
 
 
+@pytest.mark.parametrize("schema", [SCALED, LOGGED], ids=["standardised", "one log"])
+@pytest.mark.parametrize(("condition", "side"), [("creatinine > 2", 1), ("creatinine < 2", -1)])
+def test_a_step_is_at_the_open_end_itself(condition, side, schema):
+    """Nothing between the end and the points a search goes to is left without a gate: rows may be there."""
+    rows = np.repeat(mixed_rows()[:1], 3, axis=0)
+    rows[:, 0] = 2.0 + side * np.array([0.0, 1e-9, 1e-7])
+    (gate,) = gates_of([region(condition, schema)], schema, 0.0)
+    np.testing.assert_array_equal(openness(gate, rows, schema), [0.0, 1.0, 1.0])
+
+
 def test_a_piece_that_no_row_can_be_in_is_left_out():
     """Creatinine enters as log(value + 0.1)."""
     assert gates_of([region("creatinine <= -3 or age > 50", LOGGED)], LOGGED, REACH) == gates_of(

@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ocbnn.errors import ModelError, SchemaError
 from ocbnn.regions import HalfSpace, Region
@@ -25,25 +25,36 @@ MOST_CELLS = 64
 """A region of more pieces than that has no gate: each is worked out at every row."""
 LEAST_REACH = 1e-4
 """Shorter ones are steps: single precision cannot tell them from 0."""
-ROUNDING = 8 * float(np.finfo(np.float32).eps)
-"""By how much two numbers in single precision have to differ, as a share of them, to be told apart."""
+ULPS = 4
+"""By how many of the last digits' steps a row's value may miss that of an end it is on: logs are rounded."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """The side Σ coefficientsᵢ · x[:, inputsᵢ] ≤ bound of a plane, in model units."""
+    """The side Σ coefficientsᵢ · x[:, inputsᵢ] ≤ bound of a plane, in model units; < where it is open."""
 
     inputs: tuple[int, ...]
     coefficients: tuple[float, ...]
     bound: float
+    is_open: bool = False
 
     def beyond(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
         """How far each row is on the other side."""
+        return jnp.maximum(self._along(x) - self.bound, 0.0)
+
+    def inside(self, x: Float[Array, "n d"]) -> Bool[Array, " n"]:
+        """Which rows are on this side; one on the plane up to rounding is on it."""
+        rounding = ULPS * float(np.finfo(x.dtype).eps) * abs(self.bound)
+        if self.is_open:
+            return self._along(x) < self.bound - rounding
+        return self._along(x) <= self.bound + rounding
+
+    def _along(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
         terms = [
             coefficient * x[:, place]
             for place, coefficient in zip(self.inputs, self.coefficients, strict=True)
         ]
-        return jnp.maximum(sum(terms[1:], terms[0]) - self.bound, 0.0)
+        return sum(terms[1:], terms[0])
 
 
 Cell = tuple[Edge, ...]
@@ -76,12 +87,16 @@ class Gate:
 
     def openness(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
         """How far it is open at each row: 1 in the region."""
+        if self.reach == 0:
+            every = jnp.ones(x.shape[0], bool)
+            inside = [
+                functools.reduce(jnp.logical_and, (edge.inside(x) for edge in cell), every)
+                for cell in self.cells
+            ]
+            return functools.reduce(jnp.logical_or, inside).astype(x.dtype)
         none = jnp.zeros(x.shape[0], x.dtype)
         squared = [sum((edge.beyond(x) ** 2 for edge in cell), none) for cell in self.cells]
-        nearest = functools.reduce(jnp.minimum, squared)
-        if self.reach == 0:
-            return (nearest == 0).astype(x.dtype)
-        return jnp.exp(-0.5 / self.reach**2 * nearest)
+        return jnp.exp(-0.5 / self.reach**2 * functools.reduce(jnp.minimum, squared))
 
 
 def gates_of(regions: Iterable[Region], schema: Schema, reach: float) -> tuple[Gate, ...]:
@@ -122,31 +137,21 @@ def _cell(part: Single, schema: Schema, *, step: bool, open_ends: bool) -> Cell 
     for name, interval in box.intervals.items():
         column, place, index = schema.column(name), first_inputs[name], schema.index(name)
         low, high = interval.closed_ends(integer=column.kind != "continuous")
-        if open_ends and inner.low[index] > limits.low[index]:
-            low = _past_open_end(column, low, float(inner.low[index]))
-        if open_ends and inner.high[index] < limits.high[index]:
-            high = _past_open_end(column, high, float(inner.high[index]))
         if math.isfinite(high) and _in_model_units(column, high) is None:
             return None
-        edges += [_end(column, place, low, -1.0), _end(column, place, high, 1.0)]
+        if open_ends and inner.low[index] > limits.low[index]:
+            edges.append(_open_end(column, place, interval.low, float(inner.low[index]), -1.0))
+        else:
+            edges.append(_end(column, place, low, -1.0))
+        if open_ends and inner.high[index] < limits.high[index]:
+            edges.append(_open_end(column, place, interval.high, float(inner.high[index]), 1.0))
+        else:
+            edges.append(_end(column, place, high, 1.0))
     for name, labels in box.levels.items():
         levels = schema.column(name).levels
         edges.append(_outside_levels([label in labels for label in levels], first_inputs[name]))
     edges += [_face(face, schema, first_inputs, step=step) for face in faces]
     return tuple(edge for edge in edges if edge is not None)
-
-
-def _past_open_end(column: Column, end: float, inside: float) -> float:
-    """Between an open end and the first point inside that anybody asks for, so that a row on the end is out.
-
-    The end itself where single precision could not tell them apart.
-    """
-    middle = (end + inside) / 2
-    there = [_in_model_units(column, value) for value in (end, middle, inside)]
-    if None in there:
-        return end
-    steps = np.abs(np.diff(np.array(there, dtype=float)))
-    return middle if steps.min() > ROUNDING * np.abs(np.array(there, dtype=float)).max() else end
 
 
 def _in_model_units(column: Column, value: float) -> float | None:
@@ -162,6 +167,15 @@ def _end(column: Column, place: int, end: float, side: float) -> Edge | None:
     if bound is None or not math.isfinite(bound):  # no row is beyond
         return None
     return Edge((place,), (side,), side * bound)
+
+
+def _open_end(column: Column, place: int, end: float, inside: float, side: float) -> Edge | None:
+    """Open where single precision tells the end from the first point inside that anybody asks for."""
+    edge, within = _end(column, place, end, side), _in_model_units(column, inside)
+    if edge is None or within is None:
+        return edge
+    told_apart = edge.bound - side * within > 2 * ULPS * float(np.finfo(np.float32).eps) * abs(edge.bound)
+    return replace(edge, is_open=told_apart)
 
 
 def _outside_levels(allowed: list[bool], first: int) -> Edge | None:

@@ -35,13 +35,13 @@ def searched(enough_at: list[float], search: StrengthSearch | None = None, start
 def test_the_strength_found_is_enough_and_not_much_more(enough: float) -> None:
     bracket = searched([enough])
     assert bracket.settled
-    assert enough <= bracket.found()[0] <= 2.5 * enough
+    assert enough <= bracket.found()[0] <= StrengthSearch().ratio * enough
 
 
 def test_rules_are_searched_for_independently() -> None:
-    found = searched([50.0, 5e5]).found()
-    assert 50.0 <= found[0] <= 125.0
-    assert 5e5 <= found[1] <= 1.25e6
+    found, ratio = searched([50.0, 5e5]).found(), StrengthSearch().ratio
+    assert 50.0 <= found[0] <= 50.0 * ratio
+    assert 5e5 <= found[1] <= 5e5 * ratio
 
 
 def test_a_rule_that_is_always_met_gets_the_least_strength() -> None:
@@ -60,6 +60,34 @@ def test_strength_is_not_raised_further_where_that_makes_things_worse() -> None:
         bracket.learn([False], [violation])
     assert bracket.settled
     assert bracket.found()[0] == pytest.approx(1e4)
+
+
+def test_a_bearable_violation_that_more_strength_does_not_lessen_is_left_at_that() -> None:
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0]), np.ones(1, bool))
+    bracket.learn([False], [0.007], bearable=[True])
+    assert not bracket.settled
+    bracket.learn([False], [0.008], bearable=[True])
+    assert bracket.settled
+    assert bracket.found()[0] == pytest.approx(1000.0)
+
+
+def test_a_violation_beyond_the_tolerance_is_never_left_at_that_so_early() -> None:
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0]), np.ones(1, bool))
+    bracket.learn([False], [0.02], bearable=[False])
+    bracket.learn([False], [0.03], bearable=[False])
+    assert not bracket.settled
+    assert bracket.now[0] == pytest.approx(1e5)
+
+
+def test_more_strength_can_be_enough_only_where_it_was_once() -> None:
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0]), np.ones(1, bool))
+    assert not bracket.can_be_enough(0)
+    bracket.learn([True], [0.0])
+    bracket.learn([False], [0.5])
+    assert bracket.now[0] == pytest.approx(1000.0 / 10**0.5)
+    assert bracket.can_be_enough(0)
+    bracket.now[0] = 1000.0
+    assert not bracket.can_be_enough(0)  # it is being tried again
 
 
 def test_a_search_cut_short_gives_a_strength_that_was_tried() -> None:

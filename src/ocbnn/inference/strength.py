@@ -1,14 +1,15 @@
 """Strength follows tolerance: a user says how much violation is acceptable, pilots find the strength for it.
 
 Each round runs a short pilot posterior (an optimum obeys long before the mass does) and measures every rule
-on fresh points. A rule whose violation is not shown to be within its tolerance gets more strength, another
-less, by decades until both sides are known and by bisection of the logarithm after that. The smallest
-strength at which the tolerance was met is frozen, or else the one with the least violation. `judge` measures
-again, on the kept draws.
+on fresh points. A rule whose violation is not shown to be well within its tolerance gets more strength,
+another less, by decades until both sides are known and by bisection of the logarithm after that. The smallest
+strength at which that was shown is frozen, or else the one with the least violation. `judge` measures again,
+on the kept draws.
 
 Strength alone does not mend a rule that is kept at its points and broken between them, and in ten columns a
-hundred points leave much between them. So points where draws of the pilot broke a rule join its own; a rule
-that is not far from its tolerance is then tried again before it gets more strength.
+hundred points leave much between them. So while no strength is known to be enough, points where draws of the
+pilot broke a rule join its own; a rule that is not far from its tolerance is then tried again before it gets
+more strength.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ PILOT_DRAWS = 400
 ALONE_MEMBERS, ALONE_STRENGTH = 8, 1e3
 NEAR = 5.0
 """Times the tolerance: within it a rule that was given points is tried again with the same strength."""
+ENDED = 2  # pilots that were worse, one after the other: more strength does not help
 WORSE = 0.1  # so much more violation at more strength is no noise: the engine cannot follow
 
 
@@ -57,7 +59,8 @@ class StrengthSearch:
 
     Attributes:
         rounds: pilots at the most.
-        ratio: the search ends when too little and enough are closer than this factor.
+        ratio: the search ends when too little and enough are within this factor. By half decades: what is
+            just enough in a pilot may be a little too little in the run.
         factor: the step while only one of the two is known.
         lowest: how far below its term's own strength a rule's may go, as a factor.
         highest: how far above.
@@ -65,11 +68,14 @@ class StrengthSearch:
         most: draws of each chain in a pilot.
         found: points that may join a rule's after a pilot, for engines that always see the same ones.
         most_found: how many may join in all.
+        aim: how much of the tolerance a pilot of chains may use up: draws that break a rule are rare and come
+            in runs, so that few effective draws show too little of them. Pilots of engines that optimise are
+            shorter than the run, and rather show too much: they may use up all of it.
         steps: of a pilot of an engine that optimises, over which its learning rate falls as in a whole run.
     """
 
     rounds: int = 12
-    ratio: float = 2.5
+    ratio: float = 3.2
     factor: float = 10.0
     lowest: float = 1e-3
     highest: float = 1e5
@@ -77,6 +83,7 @@ class StrengthSearch:
     most: int = 1000
     found: int = 32
     most_found: int = 128
+    aim: float = 0.5
     steps: int = 1000
 
     def find(
@@ -110,11 +117,13 @@ class StrengthSearch:
                 tunings = [settling(state.tuning, engine.warmup) for state in loop.states]
             rules = rule_terms(prepared.model)
             measured = [measure(prepared.model, rule, draws, seed + number) for rule in rules]
-            met = [m.shown_within(r.tolerance) for m, r in zip(measured, rules, strict=True)]
+            aim = self.aim if engine.collects == "along" else 1.0
+            met = [m.shown_within(aim * r.tolerance) for m, r in zip(measured, rules, strict=True)]
+            bearable = [m.shown_within(r.tolerance) for m, r in zip(measured, rules, strict=True)]
             violations = [m.violation for m in measured]
-            wanting = [int(i) for i in np.flatnonzero(free) if not met[i]]
+            wanting = [int(i) for i in np.flatnonzero(free) if not met[i] and not bracket.can_be_enough(i)]
             prepared, held = self._filled(prepared, draws, seed + number, wanting, violations, room)
-            bracket.learn(met, violations, held)
+            bracket.learn(met, violations, held, bearable)
             if bracket.settled:
                 break
         found = bracket.found()
@@ -192,12 +201,22 @@ class _Bracket:
         """The smallest strength known to be enough, or that of the least violation."""
         return np.where(self.free, np.where(np.isinf(self.enough), self.least_at, self.enough), self.now)
 
+    def can_be_enough(self, index: int) -> bool:
+        """Whether more strength than now is known to meet the rule's tolerance."""
+        return bool(self.now[index] < self.enough[index] < np.inf)
+
     def learn(
-        self, met: Sequence[bool], violations: Sequence[float], held: frozenset[int] = frozenset()
+        self,
+        met: Sequence[bool],
+        violations: Sequence[float],
+        held: frozenset[int] = frozenset(),
+        bearable: Sequence[bool] = (),
     ) -> None:
         """Narrow the brackets by one pilot and set the strengths to try next, or those found.
 
         Rules that are `held` have changed since: they keep their strength, and the pilot says nothing of it.
+        A violation that is `bearable`, though not what was aimed at, and that more strength has not lessened
+        is left at that.
         """
         moving = [int(index) for index in np.flatnonzero(self.free) if index not in held]
         for index in moving:
@@ -205,6 +224,8 @@ class _Bracket:
             if violations[index] < self.least[index]:
                 self.least[index], self.least_at[index] = violations[index], self.now[index]
                 self.worse[index] = 0
+            elif bearable and bearable[index]:
+                self.worse[index] = ENDED
             if met[index]:
                 self.enough[index] = min(self.enough[index], self.now[index])
             else:
@@ -218,7 +239,7 @@ class _Bracket:
     def _next(self, index: int) -> float:
         little, enough = self.little[index], self.enough[index]
         if np.isinf(enough):
-            if self.worse[index] >= 2:
+            if self.worse[index] >= ENDED:
                 return float(self.now[index])
             return float(min(self.now[index] * self.search.factor, self.ceiling[index]))
         if np.isinf(little):

@@ -44,6 +44,7 @@ class StoredEdge(Strict):
     inputs: Annotated[list[Count], Field(min_length=1)]
     coefficients: list[Finite]
     bound: Finite
+    is_open: bool
 
 
 class StoredGate(Strict):
@@ -136,7 +137,12 @@ def stored_gate(gate: Gate) -> StoredGate:
         reach=gate.reach,
         cells=[
             [
-                StoredEdge(inputs=list(edge.inputs), coefficients=list(edge.coefficients), bound=edge.bound)
+                StoredEdge(
+                    inputs=list(edge.inputs),
+                    coefficients=list(edge.coefficients),
+                    bound=edge.bound,
+                    is_open=edge.is_open,
+                )
                 for edge in cell
             ]
             for cell in gate.cells
@@ -208,7 +214,7 @@ def restored_gate(stored: StoredGate, inputs: int) -> Gate:
     if 0 < stored.reach < LEAST_REACH:
         raise FileError(f"A gate of the network has a reach of {stored.reach}: that is less than there is.")
     cells = (
-        tuple(Edge(tuple(edge.inputs), tuple(edge.coefficients), edge.bound) for edge in cell)
+        tuple(Edge(tuple(edge.inputs), tuple(edge.coefficients), edge.bound, edge.is_open) for edge in cell)
         for cell in stored.cells
     )
     return Gate(stored.reach, tuple(cells))
