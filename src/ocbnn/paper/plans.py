@@ -150,7 +150,9 @@ def _preparation(options: Mapping[str, Any]) -> Settings:
     nodes = given.pop("nodes", True)
     start = given.pop("start", None)
     strength = {
-        key: given.pop(key) for key in ("rounds", "ratio", "aim", "lowest", "effective", "most") if key in given
+        key: given.pop(key)
+        for key in ("rounds", "ratio", "aim", "lowest", "effective", "most")
+        if key in given
     }
     return Settings(
         warm=WarmStart(**given) if warm else None,
