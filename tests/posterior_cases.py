@@ -1,10 +1,11 @@
-"""Posteriors whose functions are known: straight lines and constants, with draws set by hand."""
+"""Posteriors whose functions are known: straight lines and constants, with draws set by hand; and rules."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import entropy
 
 from ocbnn.model import Model
 from ocbnn.posterior.draws import Posterior
@@ -12,6 +13,34 @@ from ocbnn.schema import Column, Schema, Target
 
 CENTER, SCALE, NOISE = 1.0, 2.0, 0.3
 CLASSES = ("blue", "green", "red")
+GRID = np.linspace(-2.0, 2.0, 400)[:, None]
+GAP = "always not 1 <= y <= 2.5"
+NUMBER_RULES = {
+    "interval": ["if x > 0 then 0 <= y <= 2"],
+    "value": ["if x > 0 then y = 1.5 within 0.4"],
+    "values": ["always y = 0 (0.3) or y = 3 (0.7)"],
+    "gap": [GAP],
+    "depends on x": ["always x * y >= 0"],
+    "overlapping": [GAP, "if x > 0 then y >= 0.5", "if x > -1 then y = 3 within 0.4 or y = 0.6 within 0.4"],
+}
+CLASS_RULES = {
+    "class": ["if x > 0 then label = green"],
+    "classes": ["always label in {blue, red}"],
+    "bound": ["if x > 0 then P(label = red) >= 0.8"],
+    "bound of two": ["always P(label in {blue, green}) <= 0.25"],
+    "between": ["always 0.3 <= P(label = blue) <= 0.4"],
+    "overlapping bounds": [
+        "always P(label in {blue, green}) >= 0.7",
+        "always P(label in {green, red}) >= 0.7",
+        "if x > 0 then P(label = green) <= 0.45",
+    ],
+    "class and bound": ["always label = green", "always P(label = blue) >= 0.3"],
+    "classes and tight bounds": [
+        "always label in {blue, green}",
+        "always P(label = blue) <= 0.5",
+        "if x > 0 then P(label = green) <= 0.5",
+    ],
+}
 
 
 def number_schema(columns: int = 1) -> Schema:
@@ -59,3 +88,9 @@ def class_constants(
 def random_posterior(model: Model, shape: tuple[int, int], seed: int = 0, spread: float = 1.0) -> Posterior:
     draws = spread * np.random.default_rng(seed).normal(size=(*shape, model.size))
     return Posterior(draws, model, {"chains": True})
+
+
+def weighted_split(drawn: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Entropy of the weighted mean, and the weighted mean of entropies, by SciPy."""
+    weights = weights / weights.sum()
+    return entropy(weights @ drawn), weights @ np.array([entropy(each) for each in drawn])

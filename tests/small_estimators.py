@@ -65,3 +65,8 @@ def functions_in_numpy(model: OCBNNRegressor, frame: pd.DataFrame) -> np.ndarray
         hidden = np.tanh(inputs @ first + rest[:4] + np.outer(gate, steps[:4]))
         outputs.append(hidden @ rest[4:8] + rest[8] + gate * steps[4])
     return np.array(outputs) * schema.target.scale + schema.target.center
+
+
+def noise_in_numpy(model: OCBNNRegressor) -> np.ndarray:
+    """The learnt noise of every draw, in raw units."""
+    return np.exp(model.posterior_.flat[:, -1].astype(float)) * model.schema_.target.scale

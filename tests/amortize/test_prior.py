@@ -157,7 +157,7 @@ def test_a_named_rule_that_is_learnt_and_a_term_can_be_saved(sign_prior, tmp_pat
     model = Model.build(frame=FRAME, target="y", base=sign_prior, rules=sign_prior.rules, noise=0.1)
     files.save(tmp_path / "model", Posterior(sign_prior.draws(4)[None], model))
     again = files.load(tmp_path / "model").posterior
-    assert [term.rule.name for term in again.model.prior.base.learnt] == ["sign (learnt)"]
+    assert [term.rule.name for term in again.model.prior.base.learnt] == ["sign"]
 
 
 @pytest.mark.filterwarnings("ignore:UNMET")

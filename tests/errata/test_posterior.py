@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import multivariate_normal
 
 from ocbnn.posterior.enforce import EnforcementError, reject
 from ocbnn.posterior.predict import predict
@@ -23,12 +24,16 @@ def test_l3_bands_of_the_function_are_without_noise_and_those_of_the_observation
 
 def oscillating(generator: np.random.Generator, points: np.ndarray, draws: int) -> np.ndarray:
     """Slopes and intercepts of lines that obey `y <= 1` at the given points, and know nothing of others."""
-    found: list[np.ndarray] = []
-    while len(found) < draws:
-        line = generator.normal(size=2)
-        if (line[0] * points + line[1] <= 1.0).all():
-            found.append(line)
-    return np.array(found)
+    line = generator.normal(size=(4 * draws, 2))
+    obeying = line[(line[:, :1] * points + line[:, 1:] <= 1.0).all(axis=1)]
+    assert len(obeying) >= draws
+    return obeying[:draws]
+
+
+def share_below_one(first: float, last: float) -> float:
+    """P(slope · x + intercept <= 1 at both), and so at all points between, for standard normals."""
+    covariance = [[1 + first**2, 1 + first * last], [1 + first * last, 1 + last**2]]
+    return float(multivariate_normal.cdf([1.0, 1.0], cov=covariance))
 
 
 def test_e1_draws_that_obeyed_a_few_fixed_points_are_rejected_more_than_those_of_fresh_points():
@@ -39,18 +44,20 @@ def test_e1_draws_that_obeyed_a_few_fixed_points_are_rejected_more_than_those_of
     """
     generator = np.random.default_rng(0)
     rule = ["if 0 <= x <= 1 then y <= 1"]
-    rates = {}
+    expected = {}
     for name, points in {
-        "5 fixed": generator.uniform(size=5),
+        "5 fixed": np.array([0.1, 0.3, 0.5, 0.7, 0.9]),
         "5 fresh at each of 200 steps": generator.uniform(size=1000),
     }.items():
-        drawn = oscillating(generator, points, 400).reshape(4, 100, 2)
-        rejected = reject(lines(drawn[..., 0], drawn[..., 1], rule), points=500)
-        exact = (np.maximum(drawn[..., 1], drawn.sum(axis=-1)) <= 1.0).mean()
-        assert rejected.acceptance.value == pytest.approx(exact, abs=0.003)
-        rates[name] = 1.0 - rejected.acceptance.value
-    assert rates["5 fixed"] > 0.03
-    assert rates["5 fresh at each of 200 steps"] < 0.01
+        drawn = oscillating(generator, points, 2000).reshape(4, 500, 2)
+        found = 1.0 - reject(lines(drawn[..., 0], drawn[..., 1], rule), points=500).acceptance.value
+        assert found == pytest.approx((np.maximum(drawn[..., 1], drawn.sum(axis=-1)) > 1.0).mean())
+        missed = 1.0 - share_below_one(0.0, 1.0) / share_below_one(points.min(), points.max())
+        # Four standard errors, and a count of three where hardly any is expected.
+        assert abs(found - missed) < 4 * np.sqrt(missed * (1 - missed) / 2000) + 3 / 2000
+        expected[name] = missed
+    assert expected["5 fixed"] > 0.03
+    assert expected["5 fixed"] > 5 * expected["5 fresh at each of 200 steps"]
 
 
 def test_rejection_from_draws_that_ignored_the_rule_leaves_nothing_and_says_so():

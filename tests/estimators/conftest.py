@@ -1,4 +1,4 @@
-"""Compiled code shared between fits of the same shapes, and a fit that several files look at."""
+"""Compiled code shared between fits of the same shapes, and fits that several files look at."""
 
 import jax
 import pytest
@@ -26,3 +26,11 @@ def compiled_once(tmp_path_factory):
 @pytest.fixture(scope="session")
 def fitted() -> OCBNNRegressor:
     return small_regressor().fit(*blood_pressures())
+
+
+@pytest.fixture(scope="session")
+def ruled() -> OCBNNRegressor:
+    """Five networks under a rule about the old that is weak enough for some of them to break it."""
+    frame, y = blood_pressures()
+    model = small_regressor(rules="if age > 80 then pressure <= 280", tolerance=0.999, members=5)
+    return model.fit(frame, y)

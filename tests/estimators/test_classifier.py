@@ -4,10 +4,14 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit, logit
+from sklearn.metrics import get_scorer
+from sklearn.utils.class_weight import compute_class_weight
 
-from ocbnn import ModelError, OCBNNClassifier, SchemaError
+from ocbnn import ModelError, OCBNNClassifier, OCBNNWarning, SchemaError
 from ocbnn.errors import OCBNNError
-from ocbnn.estimators.classifier import class_weights
+from ocbnn.estimators.classifier import _labels, class_weights
+from ocbnn.estimators.tables import read_labels
 from ocbnn.likelihoods import Balanced, Bernoulli, Categorical
 from small_estimators import small_classifier
 
@@ -55,6 +59,18 @@ def test_probabilities_are_those_of_a_network_in_numpy(fitted):
     np.testing.assert_allclose(fitted.predict_log_proba(frame), np.log(expected.mean(axis=0)), rtol=1e-8)
 
 
+def test_two_classes_are_one_logit_of_a_network_in_numpy_and_weights_move_decisions_alone():
+    model = small_classifier(class_weight={"green": 5.0}).fit(*blobs(classes=2))
+    frame, _ = blobs(classes=2, rows=50, seed=3)
+    expected = twin_probabilities(model, frame, 1)
+    mean = expected.mean(axis=0)
+    np.testing.assert_allclose(model.sample_function(frame), expected, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(model.predict_proba(frame), mean, rtol=1e-8, atol=1e-12)
+    best = (mean * [1.0, 5.0]).argmax(axis=1)  # a common factor moves no decision
+    assert np.array_equal(model.predict(frame), np.array(["blue", "green"])[best])
+    assert (best != mean.argmax(axis=1)).any()
+
+
 def test_predictions_are_the_most_probable_labels(fitted):
     frame, y = blobs(rows=50, seed=3)
     best = np.array(["blue", "green", "red"])[fitted.predict_proba(frame).argmax(axis=1)]
@@ -97,6 +113,39 @@ def test_a_class_that_does_not_occur_can_be_declared():
     assert model.predict_proba(frame).shape == (60, 3)
 
 
+def test_classes_are_sorted_however_they_are_declared():
+    frame, y = blobs(classes=2)
+    model = small_classifier(columns={"colour": {"levels": ["green", "blue"]}}).fit(frame, y)
+    assert list(model.classes_) == ["blue", "green"]
+    assert get_scorer("roc_auc")(model, frame, y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("classes", "dtype"),
+    [(("a", "b", "bc"), "U1"), ((0, 1, 300), "int8"), ((-1, 0), "uint8"), ((0, 1, 2), "bool")],
+)
+def test_declared_classes_are_not_squeezed_into_the_type_of_those_that_occur(classes, dtype):
+    assert tuple(_labels(classes, np.dtype(dtype)).tolist()) == classes
+
+
+@pytest.mark.parametrize(("labels", "kind"), [([3, 7], "i"), ([True, False], "b"), ([1.0, 2.0], "f")])
+def test_numbers_and_truth_values_in_a_column_of_objects_are_labels(labels, kind):
+    y = pd.Series(labels, dtype=object, name="stage")
+    target, dtype = read_labels(small_classifier(), y, 2)
+    assert (target.tolist(), dtype.kind) == (labels, kind)
+
+
+def test_labels_that_mix_kinds_are_refused_with_the_remedy():
+    with pytest.raises(SchemaError, match=r"mixes kinds of values.*astype\(str\)"):
+        read_labels(small_classifier(), pd.Series([1, "a"], dtype=object), 2)
+
+
+def test_a_rule_that_asks_for_a_percentage_of_probability_is_told():
+    frame, y = blobs(classes=2)
+    with pytest.warns(OCBNNWarning, match=r"`20 \* height` lies outside of .* Is it a percentage\?"):
+        small_classifier(rules="if height > 3 then P(colour = green) = 20 * height").fit(frame, y)
+
+
 def test_one_class_is_an_error_that_says_how_to_declare_others():
     frame, y = blobs()
     with pytest.raises(ModelError, match=r"only the one class 'blue'.*levels"):
@@ -118,6 +167,24 @@ def test_balanced_weights_are_inverse_frequencies_that_keep_the_total():
     weights = class_weights("balanced", np.array(["a", "b"]), codes, rows)
     np.testing.assert_allclose(weights, [4 / 6, 2.0])
     assert weights[codes] @ rows == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("given", ["balanced", {"a": 2.0, "c": 5.0}])
+def test_class_weights_are_scikit_learns_up_to_the_total(given):
+    y = np.array(["a"] * 6 + ["b"] * 3 + ["c"])
+    classes, codes = np.unique(y, return_inverse=True)
+    theirs = compute_class_weight(given, classes=classes, y=y)
+    ours = class_weights(given, classes, codes, np.ones(10))
+    np.testing.assert_allclose(ours / ours[0], theirs / theirs[0])
+    assert ours[codes].sum() == pytest.approx(10)
+
+
+def test_balanced_weights_give_classes_the_same_sum_of_rows_weights_but_for_one_that_does_not_occur():
+    codes, rows = np.array([0] * 6 + [1] * 3 + [2]), np.linspace(0.5, 2, 10)
+    ours = class_weights("balanced", np.array(["a", "b", "c"]), codes, rows)
+    np.testing.assert_allclose(ours * np.bincount(codes, rows), rows.sum() / 3)
+    unseen = class_weights("balanced", np.array(["a", "b", "c", "d"]), codes, np.ones(10))
+    np.testing.assert_allclose(unseen[:3] * np.bincount(codes), unseen[0] * 6)
 
 
 def test_the_weighted_likelihoods_optimum_is_the_unweighted_probability():
@@ -150,21 +217,29 @@ def test_the_same_holds_for_several_classes():
         assert all(objective(truth) > objective(truth + generator.normal(0, 0.2, 3)) for _ in range(20))
 
 
-def test_class_weights_move_decisions_and_not_probabilities():
+def logit_errors(x: np.ndarray, logits: np.ndarray, ratio: float, at: np.ndarray) -> np.ndarray:
+    """Standard errors of a line of logits where rows of class 1 count `ratio` times: the sandwich A⁻¹BA⁻¹."""
+    share, weighted = expit(logits), expit(logits + np.log(ratio))
+    slope = (1 - share + ratio * share) * weighted * (1 - weighted)
+    spread = (1 - share) * weighted**2 + ratio**2 * share * (1 - weighted) ** 2
+    features, rows = (np.column_stack([np.ones_like(each), each]) for each in (x, at))
+    bread = np.linalg.inv((features.T * slope) @ features)
+    covariance = bread @ ((features.T * spread) @ features) @ bread
+    return np.sqrt(np.einsum("ni,ij,nj->n", rows, covariance, rows))
+
+
+@pytest.mark.parametrize("weight", [None, "balanced"])
+def test_class_weights_move_decisions_and_not_probabilities(weight):
     generator = np.random.default_rng(0)
-    x = generator.normal(size=800)
-    rare = generator.random(800) < 1 / (1 + np.exp(3.0 - 1.5 * x))
+    x, at = generator.normal(size=800), np.array([-1.0, 0.0, 1.0, 2.0])
+    rare = generator.random(800) < expit(1.5 * x - 3.0)
     frame, y = pd.DataFrame({"x": x}), pd.Series(rare.astype(int), name="event")
-    options = {"hidden": (), "batch": 800}
-    plain, weighted = (
-        small_classifier(class_weight=weight, **options).fit(frame, y) for weight in (None, "balanced")
-    )
-    at = pd.DataFrame({"x": [-1.0, 0.0, 1.0, 2.0]})
-    np.testing.assert_allclose(weighted.predict_proba(at)[:, 1], plain.predict_proba(at)[:, 1], atol=0.05)
-    assert weighted.predict_proba(frame)[:, 1].mean() == pytest.approx(y.mean(), abs=0.03)
-    assert weighted.predict(frame).mean() > 2 * plain.predict(frame).mean()
-    threshold = plain.predict_proba(frame)[:, 1] > y.mean()
-    assert (weighted.predict(frame) == threshold).mean() > 0.9
+    model = small_classifier(class_weight=weight, hidden=(), batch=800).fit(frame, y)
+    ratio = 1.0 if weight is None else (1 - y.mean()) / y.mean()
+    found = logit(model.predict_proba(pd.DataFrame({"x": at}))[:, 1])
+    assert (np.abs(found - (1.5 * at - 3.0)) < 4 * logit_errors(x, 1.5 * x - 3.0, ratio, at)).all()
+    decided = model.predict_proba(frame)[:, 1] > 1 / (1 + ratio)
+    assert np.array_equal(model.predict(frame), decided.astype(int))
 
 
 def test_class_weights_do_not_carry_a_prediction_out_of_a_rule():
@@ -194,7 +269,10 @@ def test_class_weights_do_not_carry_a_prediction_out_of_a_rule_that_was_enforced
         assert (model.enforce(method, rules=[rule]).predict(frame[inside]) == "blue").all()
 
 
-@pytest.mark.parametrize("weight", ["even", {"violet": 2.0}, {"blue": -1.0}, {"blue": np.inf}, [1, 2]])
+@pytest.mark.parametrize(
+    "weight",
+    ["even", {"violet": 2.0}, {"blue": -1.0}, {"blue": np.inf}, {"blue": "a"}, {"blue": None}, [1, 2]],
+)
 def test_a_wrong_class_weight_is_refused(weight):
     with pytest.raises(OCBNNError, match="class_weight"):
         small_classifier(class_weight=weight).fit(*blobs())

@@ -1,6 +1,7 @@
 """The regressor: every method against something independent."""
 
 import pickle
+from copy import copy
 
 import numpy as np
 import pytest
@@ -10,11 +11,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
-from ocbnn import SchemaError
+from ocbnn import RuleError, SchemaError
 from ocbnn.errors import InconclusiveWarning, OCBNNError
 from ocbnn.inference.ensemble import Ensemble
 from ocbnn.inference.loop import Loop
-from small_estimators import blood_pressures, functions_in_numpy, small_regressor
+from small_estimators import blood_pressures, functions_in_numpy, noise_in_numpy, small_regressor
 
 
 def test_functions_are_those_of_a_network_in_numpy(fitted):
@@ -31,16 +32,14 @@ def test_predictions_are_means_of_functions(fitted):
 
 def test_the_standard_deviation_is_that_of_the_mixture(fitted):
     frame, _ = blood_pressures(7, seed=5)
-    functions = functions_in_numpy(fitted, frame)
-    noise = np.exp(fitted.posterior_.flat[:, -1].astype(float)) * fitted.schema_.target.scale
+    functions, noise = functions_in_numpy(fitted, frame), noise_in_numpy(fitted)
     expected = np.sqrt(functions.var(axis=0) + (noise**2).mean())
     np.testing.assert_allclose(fitted.predict(frame, return_std=True)[1], expected, rtol=1e-6)
 
 
 def test_quantiles_and_intervals_are_those_of_the_mixture(fitted):
     frame, _ = blood_pressures(3, seed=5)
-    functions = functions_in_numpy(fitted, frame)
-    noise = np.exp(fitted.posterior_.flat[:, -1].astype(float)) * fitted.schema_.target.scale
+    functions, noise = functions_in_numpy(fitted, frame), noise_in_numpy(fitted)
 
     def quantile(row: int, level: float) -> float:
         mixture = lambda y: norm.cdf(y, functions[:, row], noise).mean() - level  # noqa: E731
@@ -60,6 +59,14 @@ def test_samples_have_the_mixtures_mean_and_spread(fitted):
     np.testing.assert_allclose(samples.std(axis=0), spread, rtol=0.03)
 
 
+def test_there_is_one_sample_of_each_draw_and_a_seed_repeats_it(fitted):
+    frame, _ = blood_pressures()
+    one, again, other = (fitted.sample_predictive(frame, random_state=seed) for seed in (0, 0, 1))
+    assert one.shape == (2, 40)
+    assert np.array_equal(one, again)
+    assert not np.array_equal(one, other)
+
+
 def test_score_is_the_share_of_variance_explained(fitted):
     frame, y = blood_pressures()
     residual = y - fitted.predict(frame)
@@ -71,6 +78,27 @@ def test_score_is_the_share_of_variance_explained(fitted):
 def test_a_coverage_that_is_none_is_refused(fitted, coverage):
     with pytest.raises(OCBNNError, match="strictly between 0 and 1"):
         fitted.predict_interval(blood_pressures(2)[0], coverage)
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"), [([], "empty"), (0.5, "is a list"), ([0.5, 1], "between 0 and 1")]
+)
+def test_levels_that_are_none_are_refused(fitted, levels, said):
+    with pytest.raises(OCBNNError, match=said):
+        fitted.predict_quantiles(blood_pressures(3)[0], levels)
+
+
+@pytest.mark.parametrize("samples", [2.5, "a", True, 0])
+def test_a_number_of_samples_that_is_none_is_refused(fitted, samples):
+    with pytest.raises(OCBNNError, match="samples is"):
+        fitted.sample_predictive(blood_pressures(3)[0], samples)
+
+
+def test_a_folder_that_cannot_be_one_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", 3):
+        with pytest.raises(OCBNNError, match="folder of a run"):
+            small_regressor().fit(*blood_pressures(), folder=folder)
 
 
 def test_given_noise_is_in_raw_units():
@@ -146,6 +174,26 @@ def test_an_interrupt_ends_a_cross_validation(monkeypatch):
         cross_val_score(small_regressor(), *blood_pressures(), cv=2)
 
 
+def test_a_refit_that_fails_or_is_interrupted_leaves_the_fit_before(fitted, monkeypatch):
+    frame, y = blood_pressures()
+    model, before = copy(fitted), fitted.predict(frame)
+    in_months = frame.assign(age=12 * frame["age"])[["age", "ward", "dose"]]
+    with pytest.raises(RuleError, match="no column"):
+        model.set_params(rules="if weight > 3 then y > 2").fit(in_months, y)
+    interrupted(monkeypatch, after=1)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(rules=None).fit(in_months, y)
+    assert np.array_equal(model.predict(frame), before)
+    assert list(model.feature_names_in_) == list(frame)
+
+
+def test_a_first_fit_that_fails_leaves_nothing():
+    model = small_regressor(engine="hmmc")
+    with pytest.raises(OCBNNError, match="no engine"):
+        model.fit(*blood_pressures())
+    assert model.__dict__ == small_regressor(engine="hmmc").__dict__
+
+
 def test_an_interrupt_leaves_a_labelled_fit_where_somebody_asked_for_it(monkeypatch, tmp_path):
     interrupted(monkeypatch, after=1)
     with pytest.warns(InconclusiveWarning, match="Not shown: interrupted after 50 of 100 steps"):
@@ -167,7 +215,18 @@ def test_engines_come_by_name_or_as_they_are(fitted):
     ("option", "message"),
     [
         ({"noise": -1.0}, "positive standard deviation"),
+        ({"noise": "a"}, "positive standard deviation"),
+        ({"noise": [1]}, "positive standard deviation"),
+        ({"noise": True}, "positive standard deviation"),
         ({"hidden": "many"}, "number of units"),
+        ({"hidden": [2.5]}, "positive whole number"),
+        ({"hidden": [[4]]}, "positive whole number"),
+        ({"hidden": True}, "number of units"),
+        ({"engine": None}, "or an engine with its settings, not None"),
+        ({"engine": 3}, "or an engine with its settings, not 3"),
+        ({"preparation": "a"}, "preparation is an"),
+        ({"preparation": {}}, "preparation is an"),
+        ({"columns": "a"}, "a mapping from names"),
         ({"prior": -2.0}, "positive number"),
         ({"draws": 0}, "positive whole number"),
         ({"batch": 2.5}, "positive whole number"),

@@ -3,20 +3,27 @@
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm, truncnorm
 
 import ocbnn
+from damaged_files import corruptions
 from ocbnn import FileError, OCBNNError
+from ocbnn.estimators.files import save_posterior
 from ocbnn.inference.ensemble import Ensemble
-from ocbnn.posterior.files import save as save_posterior
+from ocbnn.posterior.enforce import reject, truncate
+from ocbnn.posterior.files import save
+from ocbnn.priors.isotropic import IsotropicGaussian
 from ocbnn.storing.folders import checksum
-from small_estimators import small_classifier, small_regressor
+from posterior_cases import NOISE, class_constants, constants
+from small_estimators import blood_pressures, small_classifier, small_regressor
 
 
 def table() -> tuple[pd.DataFrame, pd.Series]:
@@ -90,7 +97,7 @@ def test_parameters_come_back_as_they_were(tmp_path):
     again = ocbnn.load(tmp_path / "model")
     assert again.class_weight == {0: 1.0, 1: 2.0}
     assert again.columns == {"age": {"bounds": [0.0, np.inf]}}
-    again.preparation, again.random_state = model.preparation, model.random_state
+    assert (again.preparation, again.random_state) == (model.preparation, model.random_state)
     assert np.array_equal(again.fit(frame, label).posterior_.draws, model.posterior_.draws)
 
 
@@ -111,6 +118,23 @@ def test_a_model_of_an_engine_of_ones_own_loads_and_predicts_and_says_what_a_fit
         again.fit(frame, days)
 
 
+def test_a_prior_of_ones_own_comes_back_for_another_fit(tmp_path):
+    frame, days = table()
+    prior = IsotropicGaussian(21, np.linspace(0.1, 1.0, 21))
+    model = small_regressor(prior=prior).fit(frame, days)
+    model.save(tmp_path / "model")
+    again = ocbnn.load(tmp_path / "model")
+    assert np.array_equal(again.fit(frame, days).posterior_.draws, model.posterior_.draws)
+
+
+def test_labels_too_long_to_be_loaded_again_are_refused_by_save(classifier, tmp_path):
+    wide = copy(classifier)
+    wide._label_dtype = np.dtype("U5000")
+    with pytest.raises(FileError, match=r"5,000 characters.*y\.astype\(object\)"):
+        wide.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
 def test_another_process_predicts_the_same(classifier, tmp_path):
     frame, _ = table()
     classifier.save(tmp_path / "model")
@@ -129,7 +153,7 @@ def test_another_process_predicts_the_same(classifier, tmp_path):
 def test_a_loaded_model_can_be_fitted_again_with_the_same_rules(regressor, tmp_path):
     regressor.save(tmp_path / "model")
     again = ocbnn.load(tmp_path / "model")
-    again.preparation, again.random_state = regressor.preparation, regressor.random_state
+    assert np.array_equal(again.without_data().draws, regressor.without_data().draws)
     assert np.array_equal(again.fit(*table()).posterior_.draws, regressor.posterior_.draws)
 
 
@@ -140,9 +164,51 @@ def test_conflict_needs_the_rows_of_the_fit(regressor, tmp_path):
 
 
 def test_a_posterior_alone_is_no_estimator(regressor, tmp_path):
-    save_posterior(tmp_path / "model", regressor.posterior_)
+    save(tmp_path / "model", regressor.posterior_)
     with pytest.raises(FileError, match="without an estimator"):
         ocbnn.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("enforcement", [None, "draws", "truncate"])
+def test_a_posterior_saved_for_it_is_loaded_as_a_regressor(enforcement, tmp_path):
+    values = np.array([0.5, 1.5, 3.0])
+    posterior = constants(values[None], ["always y <= 2"])
+    expected = values.mean()
+    if enforcement == "draws":
+        posterior, expected = reject(posterior, points=10, ascent=False).posterior, values[:2].mean()
+    elif enforcement == "truncate":
+        posterior = replace(posterior, truncated=truncate(posterior).rules)
+        ends = (2.0 - values) / NOISE
+        means = truncnorm.mean(-np.inf, ends, values, NOISE)
+        expected = np.average(means, weights=norm.cdf(ends))
+    save_posterior(tmp_path / "model", posterior)
+    again = ocbnn.load(tmp_path / "model")
+    assert again.enforcement_ == enforcement
+    assert again.predict(pd.DataFrame({"x": [0.0]}))[0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_posterior_of_classes_saved_for_it_is_loaded_as_a_classifier(tmp_path):
+    save_posterior(tmp_path / "model", class_constants(np.full((1, 3, 3), [0.5, 0.3, 0.2])))
+    again = ocbnn.load(tmp_path / "model")
+    rows = pd.DataFrame({"x": [0.0], "site": ["north"]})
+    np.testing.assert_allclose(again.predict_proba(rows), [[0.5, 0.3, 0.2]])
+    assert list(again.predict(rows)) == ["blue"]
+    assert again.classes_.dtype.kind == "U"
+
+
+def test_200_random_corruptions_of_an_enforced_estimator_are_errors_or_predict_the_same(ruled, tmp_path):
+    frame, _ = blood_pressures(5, seed=5)
+    enforced = ruled.enforce()
+    enforced.save(tmp_path / "model")
+    expected, refused = enforced.predict_interval(frame), 0
+    for _ in corruptions(tmp_path / "model", 200):
+        try:
+            again = ocbnn.load(tmp_path / "model")
+        except OCBNNError:
+            refused += 1
+        else:
+            assert np.array_equal(again.predict_interval(frame), expected)
+    assert refused > 180
 
 
 def with_estimator(folder: Path, changes: dict) -> None:

@@ -1,11 +1,14 @@
 """Tables as people have them: names, kinds and scales of columns, and errors that say what to do."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.impute import SimpleImputer
 
 from ocbnn import SchemaError
-from ocbnn.estimators.tables import on_suited_scale
-from ocbnn.schema import Column
+from ocbnn.estimators.tables import guessed_kinds, on_suited_scale
+from ocbnn.posterior.functions import function_draws
+from ocbnn.schema import Column, Schema
 from small_estimators import blood_pressures, small_regressor
 
 
@@ -36,6 +39,80 @@ def test_nan_names_the_column_and_the_remedy():
     frame.loc[3, "dose"] = np.nan
     with pytest.raises(SchemaError, match=r"'dose' has 1 missing values \(NaN\).* row 3.*SimpleImputer"):
         small_regressor().fit(frame, y)
+
+
+def test_the_remedy_against_nan_works_on_tables_with_text_and_is_another_one_after_the_fit(fitted):
+    frame, y = blood_pressures()
+    frame.loc[3, "dose"] = np.nan
+    with pytest.raises(SchemaError, match=r'SimpleImputer\(strategy="most_frequent"\)\.set_output'):
+        small_regressor().fit(frame, y)
+    SimpleImputer(strategy="most_frequent").set_output(transform="pandas").fit_transform(frame)
+    with pytest.raises(SchemaError, match=r"SimpleImputer\(\)"):
+        small_regressor().fit(frame[["age", "dose"]], y)
+    with pytest.raises(SchemaError, match="as for the fit"):
+        fitted.predict(frame)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (pd.Series(pd.date_range("2020", periods=40), name="admitted"), r"'admitted' holds datetime64.*unit"),
+        (pd.Series(pd.to_timedelta(range(40), unit="D")), r"timedelta64.*\.dt\.days"),
+        (pd.Series(["low", "high"] * 20, name="risk"), "'risk' holds labels.* Use OCBNNClassifier"),
+        (np.array(["low", "high"] * 20), "labels such as 'low'.* Use OCBNNClassifier"),
+        (np.array([-1.7e308, 1.7e308] * 20), "further than numbers can tell apart"),
+    ],
+)
+def test_a_target_that_is_no_number_of_a_unit_is_refused(target, said):
+    with pytest.raises(SchemaError, match=said):
+        small_regressor().fit(blood_pressures()[0], target)
+
+
+def test_a_column_that_reaches_too_far_is_named():
+    frame, y = blood_pressures()
+    with pytest.raises(SchemaError, match="Column 'dose' reaches from"):
+        small_regressor().fit(frame.assign(dose=[-1.7e308, 1.7e308] * 20), y)
+
+
+def test_rows_without_names_are_told_by_position(fitted):
+    frame, y = blood_pressures()
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        assert np.array_equal(fitted.predict(frame.to_numpy()), fitted.predict(frame))
+    numbers = frame[["age", "dose"]]
+    nameless = small_regressor().fit(numbers.to_numpy(), y)
+    with pytest.warns(UserWarning, match="fitted without feature names"):
+        assert np.array_equal(nameless.predict(numbers), nameless.predict(numbers.to_numpy()))
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """A fit in which visits look like 0/1 and ages like integers, and nobody has said that they are."""
+    frame, y = blood_pressures()
+    frame = frame.assign(age=frame["age"].round().astype(int), dose=np.arange(40) % 2)
+    return small_regressor(rules="if age > 80 then pressure <= 100000").fit(frame, y), frame
+
+
+def test_a_guessed_kind_is_no_bound_on_new_cases(whole):
+    model, frame = whole
+    assert [column.kind for column in model.schema_.columns[:2]] == ["integer", "binary"]
+    coded = np.column_stack([frame["age"], np.full(40, 2.5), frame["ward"] == "surgery"]).astype(float)
+    expected = function_draws(model.posterior_, coded)
+    assert np.array_equal(model.sample_function(frame.assign(dose=2.5)), expected)
+
+
+def test_a_guessed_kind_holds_where_a_rule_speaks_of_the_column(whole):
+    model, frame = whole
+    with pytest.raises(SchemaError, match=r"64\.5.*columns=\{'age': \{'kind': 'continuous'\}\}"):
+        model.predict(frame.assign(age=64.5))
+    enforced = model.enforce(rules="if dose != 1 then pressure <= 100000")
+    with pytest.raises(SchemaError, match="'dose' is binary"):
+        enforced.predict(frame.assign(dose=2))
+
+
+def test_declared_kinds_and_truth_values_are_not_guessed():
+    frame = pd.DataFrame({"visits": [0, 1], "age": [31, 64], "smoker": [True, False], "dose": [0.5, 1.5]})
+    columns = guessed_kinds(Schema.infer(frame), frame, {"age": {"kind": "integer"}}).columns
+    assert [column.guessed for column in columns] == [True, False, False, False]
 
 
 def test_infinity_names_the_column():

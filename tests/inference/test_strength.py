@@ -114,6 +114,14 @@ def test_a_rule_that_is_held_keeps_its_strength_and_nothing_is_learnt_of_it() ->
     assert bracket.found()[0] == 1000.0
 
 
+def test_a_rule_is_held_once_at_each_strength() -> None:
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0, 1000.0]), np.ones(2, bool))
+    assert bracket.hold(frozenset({0})) == {0}
+    assert bracket.hold(frozenset({0, 1})) == {1}
+    bracket.learn([False, False], [0.02, 0.02])
+    assert bracket.hold(frozenset({0, 1})) == {0, 1}
+
+
 @pytest.fixture(scope="module")
 def wide() -> tuple[Model, Prepared]:
     """A rule on six columns that the rows contradict, scored at five points, after the search."""

@@ -40,6 +40,14 @@ def test_mean_and_bands_are_those_of_the_draws(line_slice: Slice) -> None:
         np.testing.assert_allclose([low, high], ends, rtol=1e-9)
 
 
+def test_a_coverage_alone_is_that_of_one_band_and_what_is_none_is_refused() -> None:
+    posterior = lines(SLOPE, INTERCEPT)
+    assert sliced(posterior, "x", coverage=0.5).coverage == (0.5,)
+    for coverage in ("wide", 2, (0.5, None)):
+        with pytest.raises(OCBNNError, match="coverage"):
+            sliced(posterior, "x", coverage=coverage)
+
+
 def test_noise_widens_the_band_of_an_observation() -> None:
     posterior = lines(SLOPE, INTERCEPT)
     function, observation = (sliced(posterior, "x", kind=kind) for kind in ("function", "observation"))

@@ -13,7 +13,7 @@ from ocbnn.posterior import Posterior
 from ocbnn.posterior.conflict import conflict, log_scores, point_predictions
 from ocbnn.posterior.enforce import truncate
 from ocbnn.posterior.predict import predict
-from posterior_cases import class_constants
+from posterior_cases import CLASSES, class_constants
 
 RULES = ("if x > 2 then y >= 10", "if x < 0 then y <= 50")
 
@@ -91,7 +91,8 @@ def test_the_change_and_where_it_is_largest(lines):
     assert found.where["y with the rule"].iloc[0] == pytest.approx(6.0)
     assert found.where["y without it"].iloc[0] == pytest.approx(-4.0)
     assert list(found.where["change"]) == sorted(found.where["change"], reverse=True)
-    assert 4.0 < found.change_inside < 6.0
+    inside = lines[0].rules[0].fresh(200, 0)[:, 0]
+    assert found.change_inside == pytest.approx(np.abs(8 - inside).mean(), rel=1e-6)
 
 
 def test_each_rule_is_compared_with_the_posterior_without_it(lines):
@@ -130,6 +131,21 @@ def test_a_probabilistic_rule_is_measured_by_total_variation():
     assert found.violation_with.value == pytest.approx(0.0, abs=1e-9)
     assert found.change_inside == pytest.approx(0.4)
     assert found.where["P(label = 1) without it"].iloc[0] == pytest.approx(0.9)
+
+
+def test_changes_of_several_classes_are_total_variations_and_are_named():
+    probabilities = {"with the rule": [0.2, 0.3, 0.5], "without it": [0.5, 0.4, 0.1]}
+    one, other = (
+        class_constants(np.full((1, 4, 3), each), ["if x > 0 then label = red"])
+        for each in probabilities.values()
+    )
+    (found,) = conflict(one, other, points=20, where=2)
+    assert found.change_inside == pytest.approx(0.4)
+    assert found.change_outside is None
+    assert (found.violation_without.value, found.violation_with.value) == (1.0, 0.0)
+    for name, each in probabilities.items():
+        row = [found.where[f"P(label = {label}) {name}"].iloc[0] for label in CLASSES]
+        np.testing.assert_allclose(row, each, rtol=1e-6)
 
 
 def test_scores_and_changes_of_a_truncated_posterior_are_of_the_restricted_predictive(lines):

@@ -117,6 +117,29 @@ def test_the_hash_of_the_data_is_that_of_their_bytes_and_changes_with_them(model
     assert data_hash(None) is None
 
 
+def test_what_a_posterior_does_not_have_is_an_error_that_says_so():
+    posterior = constants(np.zeros((2, 3)))
+    unknown = replace(posterior, model=replace(posterior.model, schema=None))
+    with pytest.raises(OCBNNError, match="no schema"):
+        _ = unknown.target
+    with pytest.raises(OCBNNError, match="has no noise"):
+        _ = class_constants(np.full((1, 2, 3), 1 / 3)).noise
+
+
+def test_draws_are_of_chains_where_the_run_said_so_or_there_are_several():
+    posterior = constants(np.zeros((2, 3)))
+    unknown = replace(posterior, provenance={})
+    alone = replace(unknown, draws=posterior.draws[:1])
+    particles = replace(posterior, provenance={"chains": False})
+    found = [each.has_chains for each in (posterior, unknown, alone, particles)]
+    assert found == [True, True, False, False]
+
+
+def test_a_posterior_shows_how_many_draws_it_has_and_keeps():
+    kept = constants(np.zeros((2, 3))).with_kept(np.array([[True, False, True], [False] * 3]))
+    assert repr(kept) == "<posterior: 2 × 3 draws of 2 weights, 2 kept; origin unknown>"
+
+
 def test_noise_is_in_raw_units_fixed_or_learnt():
     np.testing.assert_allclose(constants(np.zeros((1, 3))).noise, NOISE)
     posterior = lines(np.zeros((1, 2)), np.zeros((1, 2)))
@@ -160,6 +183,24 @@ def test_a_tree_of_classes_has_their_names_and_a_prior_has_no_rows(frame):
     assert len(tree["posterior"]["row"]) == 5
     prior = class_constants(np.full((1, 4, 3), 1 / 3)).to_datatree()
     assert set(prior.children) == {"posterior", "sample_stats"}
+
+
+def test_a_tree_of_classes_holds_indices_as_often_as_they_are_predicted():
+    labelled = pd.DataFrame({"x": np.arange(9.0), "label": ["a", "b", "c"] * 3})
+    model = Model.build(frame=labelled, target="label", hidden=())
+    draws = np.zeros((2, 1000, model.size))
+    draws[..., -3:] = np.log([0.2, 0.5, 0.3])
+    densities = np.arange(2000.0).reshape(2, 1000)
+    tree = Posterior(draws, model, {}, log_density=densities).to_datatree(rows=4, seed=1)
+    np.testing.assert_array_equal(tree["posterior"]["row"], [0, 2, 5, 8])
+    np.testing.assert_array_equal(tree["observed_data"]["y"], [0, 2, 2, 2])
+    drawn = tree["posterior_predictive"]["y"].values
+    for index, share in enumerate((0.2, 0.5, 0.3)):
+        assert abs((drawn == index).mean() - share) < 4 * np.sqrt(share * (1 - share) / drawn.size)
+    said = np.broadcast_to([0.2, 0.5, 0.3], (2, 1000, 4, 3))
+    np.testing.assert_allclose(tree["posterior"]["function"].values, said, rtol=1e-6)
+    np.testing.assert_array_equal(tree["posterior"]["w"].values, draws)
+    np.testing.assert_array_equal(tree["sample_stats"]["lp"].values, densities)
 
 
 def test_a_tree_of_a_truncated_posterior_holds_only_what_is_allowed(frame):

@@ -20,6 +20,9 @@ TERMS: dict[str, dict[str, Any]] = {
     "paper": {"term": NegativeExponential(raw=True), "strength": 1e4},
     "ours": {"strength": 1e3, "reduction": "sum", "corners": True},
 }
+# Over seeds 0 to 2 the paper's term kept 90% to 94% of the particles and ours 94% to 100%; each bound lets
+# about two of the 50 more go than the worst of them.
+SURVIVING = {"paper": 0.85, "ours": 0.9}
 pytestmark = pytest.mark.slow
 
 
@@ -37,12 +40,12 @@ def test_no_particle_of_the_baseline_survives(seed):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("options", TERMS.values(), ids=TERMS)
-def test_nearly_all_particles_under_the_rule_survive_above_and_below(options, seed):
+@pytest.mark.parametrize("term", TERMS)
+def test_nearly_all_particles_under_the_rule_survive_above_and_below(term, seed):
     """Of the paper's shipped particles 86% obey at the points of a grid; here ascent looks between them."""
-    posterior = particles(seed, rules=[toys.FIGURE_3B_RULE], **options)
+    posterior = particles(seed, rules=[toys.FIGURE_3B_RULE], **TERMS[term])
     rejected = reject(posterior)
-    assert rejected.acceptance.value >= 0.8
+    assert rejected.acceptance.value >= SURVIVING[term]
     middle = function_draws(rejected.posterior, [[0.0]])[:, 0]
     assert (middle > 2.5).any()
     assert (middle < 1.0).any()

@@ -8,9 +8,11 @@ from scipy.stats import binomtest
 
 from ocbnn.posterior.figures import (
     clopper_pearson,
+    draw_groups,
     effective_draws,
     halves,
     jackknife,
+    leave_one_out,
     mean_figure,
     share_figure,
 )
@@ -91,6 +93,20 @@ def test_the_jackknife_of_a_mean_is_the_t_interval_of_the_groups():
     assert jackknife(groups.mean(), without) == pytest.approx(expected)
 
 
+def test_groups_left_out_are_the_chains_or_where_there_are_few_stretches_of_them():
+    kept = np.ones((5, 6), dtype=bool)
+    kept[2], kept[0, :3] = False, False
+    chains = constants(np.zeros((5, 6))).with_kept(kept)
+    np.testing.assert_array_equal(draw_groups(chains), np.repeat([0, 1, 2, 3], [3, 6, 6, 6]))
+    np.testing.assert_array_equal(draw_groups(constants(np.zeros((2, 10)))), np.repeat(np.arange(10), 2))
+
+
+def test_weights_that_leave_a_group_out_give_the_mean_of_the_others():
+    series, groups = np.random.default_rng(0).normal(size=7), np.array([0, 0, 1, 2, 2, 2, 1])
+    expected = [series[groups != group].mean() for group in range(3)]
+    np.testing.assert_allclose(leave_one_out(groups) @ series, expected)
+
+
 def test_halves_share_no_draw_and_say_how_they_were_made():
     from dataclasses import replace
 
@@ -107,3 +123,19 @@ def test_halves_share_no_draw_and_say_how_they_were_made():
     kept = np.zeros((4, 10), dtype=bool)
     kept[2] = True
     assert (halves(chains.with_kept(kept)).finding <= kept).all()
+
+
+def test_chains_that_stand_still_count_as_one_draw_each_and_those_that_move_by_their_moves():
+    never, kept = np.zeros((4, 100)), everyone((4, 100))
+    still = np.ones((4, 100, 3))
+    moving = still.copy()
+    moving[:2] = np.random.default_rng(4).normal(size=(2, 100, 3))
+    lazy = np.repeat(moving[:, :50], 2, axis=1)
+
+    def effective(draws, chains=True):
+        return share_figure(never, kept, chains=chains, instead=never - 1.0, draws=draws).effective
+
+    assert [effective(draws) for draws in (None, still, moving, lazy)] == [4, 4, 202, 102]
+    assert effective(still, chains=False) == 400
+    kept[0] = False
+    assert effective(moving) == 102

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import arviz_stats
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from scipy.stats import norm
 
 from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
+from ocbnn.posterior.enforce import truncate
 from ocbnn.posterior.functions import function_draws
 from ocbnn.posterior.predict import predict, sample_function, sample_observation
 from posterior_cases import CLASSES, NOISE, class_constants, constants, lines, number_schema, random_posterior
@@ -81,6 +84,34 @@ def test_intervals_of_highest_density_are_those_of_arviz(linear):
         np.testing.assert_allclose(hdi[row], arviz_stats.hdi(values, prob=0.8), rtol=1e-12)
 
 
+def test_the_functions_predictive_of_classes_is_that_of_the_draws_probabilities():
+    drawn = np.random.default_rng(1).dirichlet([1.0, 2.0, 0.5], size=(2, 40))
+    flat = drawn.reshape(-1, 3)
+    function = predict(class_constants(drawn), np.zeros((1, 2)), levels=(0.1, 0.7), coverage=0.8).function
+    np.testing.assert_allclose(function.mean[0], flat.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(function.sd[0], flat.std(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(function.quantiles[0], np.quantile(flat, (0.1, 0.7), axis=0).T, rtol=1e-9)
+    np.testing.assert_allclose(function.median[0], np.median(flat, axis=0), rtol=1e-9)
+    for index, values in enumerate(flat.T):
+        np.testing.assert_allclose(function.hdi[0, index], arviz_stats.hdi(values, prob=0.8), rtol=1e-9)
+
+
+def test_the_shortest_interval_of_an_observation_covers_exactly_and_leaves_out_what_is_far():
+    values = np.array([0.0, 0.1, 0.2, 0.1, 0.0, 4.0])
+    found = predict(constants(values[None]), ROWS[:1], levels=(0.1, 0.9), coverage=0.8).observation
+    low, high = found.hdi[0]
+    inside = (norm.cdf(high, values, NOISE) - norm.cdf(low, values, NOISE)).mean()
+    assert inside == pytest.approx(0.8, abs=1e-9)
+    assert high - low < 2.0 < np.diff(found.quantiles[0])[0]
+    assert found.mean[0] == pytest.approx(values.mean())
+
+
+@pytest.mark.parametrize("values", [[1.5], [3.0, 0.5]])
+def test_one_or_two_draws_are_their_own_interval(values):
+    found = predict(constants(np.array([values])), ROWS[:1]).function
+    np.testing.assert_allclose(found.hdi[0], [min(values), max(values)])
+
+
 def test_uncertainty_of_classes_is_split_into_mutual_information_and_expected_entropy():
     drawn = np.random.default_rng(1).dirichlet([1.0, 2.0, 0.5], size=(2, 40))
     prediction = predict(class_constants(drawn), np.zeros((2, 2)))
@@ -103,6 +134,18 @@ def test_samples_of_functions_are_draws_and_samples_of_observations_have_noise(l
     noise = sample_observation(linear, ROWS) - function_draws(linear, ROWS)
     assert abs(noise.std() - NOISE) < 5 * NOISE / np.sqrt(2 * noise.size)
     assert abs(np.corrcoef(noise[:, 0], noise[:, 1])[0, 1]) < 5 / np.sqrt(DRAWS)
+
+
+def test_samples_of_functions_are_lines_of_the_draws_each_at_most_once_and_repeat_with_the_key():
+    slope, intercept = np.random.default_rng(0).normal(size=(2, 2, 6))
+    posterior = lines(slope, intercept)
+    expected = slope.ravel()[:, None] * ROWS[:, 0] + intercept.ravel()[:, None]
+    np.testing.assert_allclose(sample_function(posterior, ROWS), expected, rtol=1e-9)
+    some = sample_function(posterior, ROWS, 4, key=3)
+    np.testing.assert_array_equal(some, sample_function(posterior, ROWS, 4, key=3))
+    same = np.isclose(some[:, None], expected, rtol=1e-9).all(axis=-1)
+    np.testing.assert_array_equal(same.sum(axis=1), 1)
+    assert same.sum(axis=0).max() == 1
 
 
 def test_samples_of_classes_occur_as_often_as_predicted():
@@ -135,3 +178,23 @@ def test_nothing_is_summarised_that_was_not_asked_for_and_wrong_levels_are_refus
         predict(posterior, ROWS, levels=(5, 95))
     with pytest.raises(OCBNNError, match="no rows"):
         predict(posterior, ROWS[:0])
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.5, "a", True])
+def test_a_number_of_samples_that_is_none_is_refused_also_where_predictions_are_truncated(count):
+    posterior = constants(np.zeros((1, 4)), ["always y >= -1"])
+    truncated = replace(posterior, truncated=truncate(posterior).rules)
+    for sample in (sample_function, sample_observation):
+        for each in (posterior, truncated):
+            with pytest.raises(OCBNNError, match=f"whole number, at least 1; got {count!r}"):
+                sample(each, ROWS, count)
+    assert sample_observation(truncated, ROWS, np.int64(3)).shape == (3, 4)
+
+
+def test_an_empty_table_has_no_samples_also_where_predictions_are_truncated():
+    posterior = constants(np.zeros((1, 4)), ["always y >= -1"])
+    for each in (posterior, replace(posterior, truncated=truncate(posterior).rules)):
+        assert sample_observation(each, ROWS[:0], 3).shape == (3, 0)
+        for count in (3, 8):  # fewer and more than there are draws
+            assert sample_function(each, ROWS[:0], count).shape == (count, 0)
+    assert sample_function(class_constants(np.full((1, 4, 3), 1 / 3)), np.zeros((0, 2)), 8).shape == (8, 0, 3)

@@ -6,18 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import entropy, t
 
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.feed import Feed, rule_terms
 from ocbnn.model import Model
+from ocbnn.posterior import targets
 from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.enforce import reject
 from ocbnn.posterior.figures import halves
-from ocbnn.posterior.satisfaction import satisfaction
+from ocbnn.posterior.satisfaction import Figure, satisfaction, verdict
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
-from posterior_cases import CLASSES, NOISE, class_constants, constants, lines, number_schema
-
-GAP = "always not 1 <= y <= 2.5"
+from posterior_cases import CLASSES, GAP, NOISE, class_constants, constants, lines, number_schema
 
 
 def test_the_four_figures_of_lines_are_those_of_geometry():
@@ -52,6 +53,35 @@ def test_fifty_particles_show_nothing_at_one_in_a_hundred_and_two_thousand_draws
     assert satisfaction(few, points=20)[0].verdict == "not shown at this tolerance"
     assert satisfaction(few, points=20)[0].epsilon_mean.high == pytest.approx(0.0711, abs=1e-3)
     assert satisfaction(many, points=20)[0].verdict == "met"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.0, 0.01, "met"),
+        (0.0, 0.02, "not shown at this tolerance"),
+        (0.01, 0.02, "not shown at this tolerance"),
+        (0.011, 0.02, "unmet"),
+    ],
+)
+def test_a_verdict_needs_the_whole_interval(low, high, said):
+    assert verdict(Figure(0.5 * (low + high), low, high, 100.0), 0.01) == said
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.99])
+def test_intervals_have_the_confidence_that_was_asked_for(confidence):
+    posterior = constants(np.linspace(-1, 1, 50)[None], ["always y >= -50"])
+    posterior = replace(posterior, provenance={"chains": False})
+    figure = satisfaction(posterior, points=10, ascent=False, confidence=confidence)[0].epsilon_mean
+    assert figure.high == pytest.approx(1 - (0.5 - confidence / 2) ** (1 / 50))
+
+
+def test_points_of_which_chains_disagree_have_an_interval_that_says_so():
+    """The mean of all chains obeys everywhere; without the lowest one it breaks everywhere."""
+    posterior = constants(np.repeat([[0.0], [4.0], [4.0], [4.0]], 30, axis=1), ["always y <= 3"])
+    figure = satisfaction(posterior, points=200, ascent=False)[0].points_violating
+    assert figure.value == 0.0
+    assert figure.high > 0.5
 
 
 def test_fresh_points_are_none_that_a_run_of_the_same_seed_was_scored_at():
@@ -164,6 +194,29 @@ def test_all_rules_together_are_judged_draw_by_draw():
     assert satisfaction(constants(np.zeros((1, 4)))).overall is None
 
 
+def test_the_worst_of_all_rules_is_that_of_the_rule_broken_most():
+    values = np.tile([0.0, 10.0, 10.0, -10.0], (4, 25))
+    posterior = constants(values, ["always y >= -5", "if x > 1 then y <= 5"])
+    overall = satisfaction(posterior, points=20).overall
+    assert overall.epsilon_worst.value == 0.5
+    assert overall.worst_point["x"] > 1
+    assert overall.points == 40
+    assert overall.worst_how.startswith("if x > 1 then y <= 5")
+
+
+def test_a_report_is_a_sequence_of_its_rules():
+    values = np.random.default_rng(0).normal(size=(4, 500))
+    rules = ["always y <= 50", "always y >= -50"]
+    report = satisfaction(constants(values, rules), points=10, ascent=False)
+    assert report.met
+    assert report.overall.verdict == "met"
+    assert len(report) == 2
+    assert [each.name for each in report] == rules
+    assert report["always y >= -50"] is report[1]
+    with pytest.raises(KeyError):
+        report["always y >= 7"]
+
+
 def test_rejected_draws_do_not_count():
     posterior = constants(np.tile([0.0, 10.0], (4, 100)), ["always y <= 5"])
     kept = posterior.with_kept(np.tile([True, False], (4, 100)))
@@ -192,6 +245,32 @@ def test_a_rule_for_probabilities_is_judged_by_divergences_of_the_predictive():
     assert set(off.divergences) == {"total_variation", "hellinger", "kl", "wasserstein"}
 
 
+def test_all_divergences_of_a_predicted_probability_are_their_closed_forms():
+    drawn = np.tile([[0.1, 0.2, 0.7], [0.1, 0.4, 0.5]], (4, 50, 1))  # of red the predictive says 0.6
+    found = satisfaction(class_constants(drawn), ["always P(label = red) = 0.3"], points=20, ascent=False)[0]
+    asked, said = np.array([0.3, 0.7]), np.array([0.6, 0.4])
+    expected = {
+        "total_variation": 0.3,
+        "wasserstein": 0.3,
+        "kl": entropy(asked, said),
+        "hellinger": np.sqrt(1 - np.sqrt(asked * said).sum()),
+    }
+    assert set(found.divergences) == set(expected)
+    for name, value in expected.items():
+        assert found.divergences[name].mean.value == pytest.approx(value, rel=1e-6)
+        assert found.divergences[name].worst == pytest.approx(value, rel=1e-6)
+
+
+def test_the_interval_of_a_divergence_is_the_t_interval_of_its_chains():
+    chains = np.array([0.55, 0.6, 0.7, 0.75])  # of red
+    red = np.tile(chains[:, None], 10)
+    posterior = class_constants(np.stack([np.full_like(red, 0.1), 0.9 - red, red], axis=-1))
+    found = satisfaction(posterior, ["always P(label = red) = 0.3"], points=5, ascent=False)[0]
+    half = t.ppf(0.975, 3) * chains.std(ddof=1) / 2
+    figure = found.divergences["total_variation"].mean
+    np.testing.assert_allclose(figure[:3], [0.35, 0.35 - half, 0.35 + half], rtol=1e-6)
+
+
 def test_a_rule_for_the_distribution_of_y_is_about_the_observation():
     generator = np.random.default_rng(0)
     posterior = constants(1.0 + 0.4 * generator.normal(size=(4, 500)))
@@ -203,6 +282,43 @@ def test_a_rule_for_the_distribution_of_y_is_about_the_observation():
     assert near.divergences["total_variation"].mean.value < 0.04
     assert far.divergences["wasserstein"].mean.value == pytest.approx(1.0, abs=0.05)
     assert far.verdict == "unmet"
+
+
+@pytest.mark.parametrize("count", [998, 999, 1000])
+def test_every_half_of_many_particles_has_its_say_in_divergences(count, monkeypatch):
+    """The halves are every other draw, which draws evenly spaced over all of them can miss."""
+    values = 1.0 + 0.4 * np.random.default_rng(0).normal(size=(1, count))
+    particles = replace(constants(values, ["always y ~ Normal(1, 0.5)"]), provenance={"chains": False})
+
+    def found():
+        return satisfaction(particles, points=2, ascent=False)[0].divergences["total_variation"]
+
+    few = found()
+    monkeypatch.setattr(targets, "NORMAL_DRAWS", 10 * count)
+    every = found()
+    # A distribution function of 250 draws is off by at most 1.63 / sqrt(250) = 0.1 in 99 of 100 cases.
+    assert few.worst == pytest.approx(every.worst, abs=0.1)
+    assert few.mean.value == pytest.approx(every.mean.value, abs=0.07)
+    assert np.isfinite(few.mean.high)
+
+
+def test_draws_stand_for_as_many_as_their_half_has():
+    """Half of the chains has nine times the draws of the other: so much of the predictive is theirs."""
+    values = np.tile([[-2.0], [2.0]], (1, 2000))
+    kept = np.ones(values.shape, dtype=bool)
+    kept[1, 222:] = False
+    posterior = constants(values, ["always y ~ Normal(-2, 0.3)"]).with_kept(kept)
+    found = satisfaction(posterior, points=2, ascent=False)[0].divergences["total_variation"]
+    assert found.mean.value == pytest.approx(222 / 2222, abs=1e-6)
+    assert np.isnan(found.mean.effective)  # the interval is of groups left out, and counts no draws
+
+
+@pytest.mark.parametrize("chains", [1, 4])
+def test_chains_that_stand_still_show_nothing(chains):
+    still = constants(np.ones((chains, 1000)), ["always y >= 0"])
+    assert satisfaction(still, points=10)[0].verdict == "not shown at this tolerance"
+    ensemble = replace(still, provenance={"chains": False})
+    assert satisfaction(ensemble, points=10)[0].verdict == "met"
 
 
 def test_ascent_finds_where_a_predictive_is_farthest_from_a_normal(bumpy):
@@ -224,8 +340,22 @@ def test_rules_may_be_given_as_words_constraints_or_functions():
     report = satisfaction(posterior, [words, constraint, function], points=30)
     assert [each.epsilon_mean.value for each in report] == [0.5] * 3
     assert report["cap"].verdict == "met"
-    with pytest.raises(OCBNNError, match="at least one point"):
-        satisfaction(posterior, [words], points=0)
+
+
+@pytest.mark.parametrize("ask", [satisfaction, reject])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"points": 0}, "points is a whole number, at least one point; got 0"),
+        ({"points": 2.5}, "points is a whole number.*got 2.5"),
+        ({"points": True}, "points is a whole number.*got True"),
+        ({"key": -1}, "key is the seed.*from 0 on; got -1"),
+        ({"key": "a"}, "key is the seed.*got 'a'"),
+    ],
+)
+def test_points_and_seeds_that_are_none_are_refused_in_words(ask, given, words):
+    with pytest.raises(OCBNNError, match=words):
+        ask(constants(np.zeros((1, 4)), ["always y <= 3"]), **given)
 
 
 def test_one_hopeless_point_does_not_undo_what_is_predicted_at_the_others():

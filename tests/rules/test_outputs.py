@@ -13,7 +13,7 @@ from ocbnn.expressions import And, Arithmetic, ColumnRef, Comparison, Not, Numbe
 from ocbnn.regions import Everywhere
 from ocbnn.rules import Constraint, parse_rule
 from ocbnn.rules.located import AllowedIntervals, LocatedFunctions, in_model_units
-from ocbnn.rules.outputs import Intervals
+from ocbnn.rules.outputs import Intervals, beyond_probabilities
 
 INF = np.inf
 
@@ -141,6 +141,21 @@ def test_probability_targets_are_clipped_to_zero_and_one():
     members, probability = located("always P(hired = 1) = skill", HIRING, skill=[-0.5, 0.4, 2.0])
     assert probability.tolist() == [0, 0.4, 1]
     assert members[0].tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("always P(hired = 1) = 100 * skill", "`100 * skill` lies outside of [0, 1] at 1 of 2 points"),
+        ("always P(hired = 1) = skill - 0.5", "it is -0.5 at skill = 0"),
+        ("always hired ~ Bernoulli(2 * skill)", "it is 2 at skill = 1"),
+        ("always P(hired = 1) = skill", None),
+        ("always P(hired = 1) >= skill", None),
+    ],
+)
+def test_a_probability_that_is_none_is_told_with_its_place(rule, said):
+    found = beyond_probabilities(parse_rule(rule, HIRING).output, coded(HIRING, skill=[0.0, 1.0]), HIRING)
+    assert found is None if said is None else said in found
 
 
 def test_normal_mixtures_are_located_and_need_a_spread():

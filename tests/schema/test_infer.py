@@ -352,6 +352,12 @@ class TestTarget:
         target = Schema.infer(self.FRAME, target="label", columns=declared).target
         assert (target.classes, target.unit) == (("a", "b", "c"), "grade")
 
+    def test_y_declares_the_target_whatever_its_name_unless_a_column_is_called_so(self):
+        target = Schema.infer(self.FRAME, target="label", columns={"y": {"unit": "grade"}}).target
+        assert (target.name, target.unit) == ("label", "grade")
+        with_y = Schema.infer(self.FRAME.assign(y=0.5), target="label", columns={"y": {"unit": "mm"}})
+        assert (with_y.target.unit, with_y.column("y").unit) == (None, "mm")
+
     def test_it_is_not_among_the_columns(self):
         schema = Schema.infer(self.FRAME[["n", "x"]], target="n")
         assert schema.names == ("x",)
@@ -369,6 +375,9 @@ class TestTarget:
             ({"target": "label", "task": "regression"}, "row 0 has 'b'"),
             ({"target": "n", "columns": {"n": {"kind": "integer"}}}, "not an option of column 'n'"),
             ({"target": "n", "task": "regression", "columns": {"n": {"levels": [1]}}}, "has no levels"),
+            ({"target": "n", "columns": {"n": {}, "y": {}}}, "declares the target twice, as 'y' and as 'n'"),
+            ({"columns": ["n"]}, "a mapping from names to what is declared"),
+            ({"columns": "n"}, "a mapping from names to what is declared"),
             ({"target": pd.Series([1, 2], name="x")}, "target and also an input column"),
             ({"target": pd.Series([None, None], name="t")}, "no value in any row"),
         ],

@@ -197,6 +197,7 @@ class TestRefusals:
             ("age", 57.5, r"'age' holds integers .* row 2 has 57\.5"),
             ("prior", 2, r"'prior' is binary.* row 2 has 2\.0"),
             ("ward", "sugery", "unseen category 'sugery' in row 2.*Did you mean 'surgery'"),
+            ("ward", "ER", r"declare all: columns=\{'ward': \{'levels': \[…\]\}\}"),
             ("ward", None, "'ward' has no value in row 2"),
             ("ward", 3, "mixes kinds of values: 'ICU' in row 0, 3 in row 2"),
         ],
@@ -338,6 +339,12 @@ class TestSchema:
         back = Schema.from_json(json.loads(text))
         assert back == schema
         assert hash(back) == hash(schema)
+
+    def test_a_guessed_kind_takes_any_number_in_a_new_case_and_survives_json(self):
+        column = Column("visits", "integer", (0, 9), guessed=True)
+        assert column.encode(pd.Series([64.5])) == [64.5]
+        assert Column.from_json(json.loads(json.dumps(column.to_json()))) == column
+        assert "guessed" not in Column("visits", "integer", (0, 9)).to_json()
 
     def test_json_keeps_the_type_of_labels(self):
         frame = pd.DataFrame({"c": pd.Categorical([1.0, 2.0]), "t": [True, False]})

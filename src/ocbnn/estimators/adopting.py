@@ -44,6 +44,11 @@ def adopted_schema(
             f"The amortized prior speaks of {schema.target.name!r}, but the target is {target.name!r}; "
             "rename it, or learn a prior for it."
         )
+    if list(schema.target.classes) != sorted(schema.target.classes):
+        raise ModelError(
+            f"The amortized prior has the classes in the order {', '.join(map(str, schema.target.classes))}, "
+            "but scikit-learn's scorers take probabilities in sorted order. Learn it with sorted classes."
+        )
     schema.encode(frame)
     schema.target.to_model(target)
     return schema

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -18,11 +17,32 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ocbnn.amortize.prior import AmortizedPrior
-from ocbnn.errors import InconclusiveWarning, OCBNNError, OCBNNWarning, RuleError, UnmetRuleError
+from ocbnn.errors import (
+    InconclusiveWarning,
+    ModelError,
+    OCBNNError,
+    OCBNNWarning,
+    RuleError,
+    UnmetRuleError,
+)
 from ocbnn.estimators import defaults
 from ocbnn.estimators.adopting import adopted_network, adopted_schema
+from ocbnn.estimators.given_rules import (
+    constraints,
+    listed,
+    warn_of_no_probabilities,
+    warn_of_scaled_inputs,
+)
 from ocbnn.estimators.showing import Showing
-from ocbnn.estimators.tables import Rows, array_kinds, distinct_rows, read_table
+from ocbnn.estimators.tables import (
+    Rows,
+    array_kinds,
+    distinct_rows,
+    guessed_kinds,
+    one_column,
+    read_table,
+    require_ruled_kinds,
+)
 from ocbnn.gates import gates_of
 from ocbnn.inference.engines import choose
 from ocbnn.inference.feed import rule_terms, with_rules
@@ -39,16 +59,14 @@ from ocbnn.priors.conditional import ConditionalPrior, RuleTerm
 from ocbnn.priors.isotropic import IsotropicGaussian
 from ocbnn.regions import Region
 from ocbnn.rules.constraint import Constraint
-from ocbnn.rules.files import load_rules
-from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema, Task
+from ocbnn.schema.table import declarations
 
 if TYPE_CHECKING:
     from ocbnn.posterior.conflict import Conflict
     from ocbnn.posterior.satisfaction import SatisfactionReport
 
 Enforcement = Literal["truncate", "draws"]
-RULE_FILES = (".yaml", ".yml")
 
 
 class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -83,7 +101,29 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     # The fit ------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, frame: pd.DataFrame, target: pd.Series, sample_weight: Any, **run: Any) -> Self:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, **run: Any) -> Self:
+        """The fit, or, where it fails or is interrupted, what the estimator was before.
+
+        Half of a fit would answer with the draws of one table in the units and labels of another.
+        """
+        before = dict(self.__dict__)
+        try:
+            result = self._fitted(X, y, sample_weight, **run)
+            self._tell_unmet(result)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        self._tell_doubts(result)
+        return self
+
+    def _read_target(self, y: Any, rows: int) -> pd.Series:
+        """The target beside the rows; subclasses know what it may hold."""
+        raise NotImplementedError
+
+    def _fitted(self, X: Any, y: Any, sample_weight: Any, **run: Any) -> Result:
+        frame = read_table(self, X, reset=True)
+        target = self._read_target(y, len(frame))
         schema = self._schema(X, frame, target)
         rows = distinct_rows(frame, target, sample_weight, schema, self._free_columns(schema))
         if isinstance(self.prior, LearntPrior):
@@ -91,31 +131,41 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             rows = replace(rows, schema=self.prior.schema)
         self.schema_ = rows.schema
         rules = self._read_rules(rows.schema, named=hasattr(self, "feature_names_in_"))
-        warn_of_scaled_inputs(rules, rows)
+        warn_of_scaled_inputs(rules, rows.schema)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        result = self._infer(self._model(rows, rules, seed), seed, **run)
+        model = self._model(rows, rules, seed)
+        warn_of_no_probabilities(model)
+        result = self._infer(model, seed, **run)
         self.posterior_ = Posterior.from_result(result)
         self.rules_ = tuple(term.rule for term in self.posterior_.rules)
         self.outcomes_ = result.rules
         self.enforcement_, self.rejection_ = None, None
-        self._tell_unmet(result)
-        self._tell_doubts(result)
-        return self
+        return result
 
     def _schema(self, X: Any, frame: pd.DataFrame, target: pd.Series) -> Schema:
         if isinstance(self.prior, LearntPrior):
             return adopted_schema(self.prior, frame, target, self.task, self.columns)
-        declared = {**array_kinds(X, frame)}
-        for name, options in dict(self.columns or {}).items():
+        declared: dict[str, Any] = {**array_kinds(X, frame)}
+        for name, options in declarations(self.columns).items():
             declared[name] = (
                 {**declared.get(name, {}), **options} if isinstance(options, Mapping) else options
             )
-        return Schema.infer(frame, target=target, task=self.task, columns=declared)
+        schema = Schema.infer(frame, target=target, task=self.task, columns=declared)
+        return guessed_kinds(in_sorted_order(schema), frame, self.columns)
 
     def _free_columns(self, schema: Schema) -> frozenset[str]:
         """The columns whose scale is ours to choose: nobody has declared their transform."""
         declared = {name for name, options in dict(self.columns or {}).items() if "transform" in options}
         return frozenset(schema.names) - declared
+
+    def _preparation(self) -> Settings:
+        if self.preparation is None:
+            return Settings()
+        if not isinstance(self.preparation, Settings):
+            raise ModelError(
+                f"preparation is an ocbnn.inference.prepare.Settings, or None, not {self.preparation!r}."
+            )
+        return self.preparation
 
     def _model(self, rows: Rows, rules: Sequence[Constraint], seed: int) -> Model:
         """The model of these rows; subclasses add what their task asks for."""
@@ -161,6 +211,7 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             KeyboardInterrupt: Ctrl-C, where nobody looks on: a fit inside a cross-validation must not pass
                 for a whole one. With `folder` or `progress` what there is is kept, and labelled.
         """
+        preparation = self._preparation()
         result = infer(
             model,
             self.engine if like is None else choose(self.engine, like)[0],
@@ -169,7 +220,7 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             seed=seed,
             batch=None if self.batch is None else defaults.positive(self.batch, "batch"),
             cores=self.cores,
-            prepare_with=(self.preparation or Settings()).frozen() if like is not None else self.preparation,
+            prepare_with=preparation if like is None else preparation.frozen(),
             **run,
         )
         if not result.complete and not (run.get("folder") or run.get("progress")):
@@ -182,7 +233,7 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def _read_rules(self, schema: Schema, *, named: bool) -> tuple[Constraint, ...]:
         """The rules as constraints; where names were lost on the way, the error says how to keep them."""
         try:
-            rules = tuple(rule for given in _listed(self.rules) for rule in _constraints(given, schema))
+            return self._tolerated(constraints(self.rules, schema))
         except RuleError as error:
             if named:
                 raise
@@ -192,11 +243,24 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 'pipeline.set_output(transform="pandas").'
             )
             raise RuleError(message, rule=error.rule, position=error.position, line=error.line) from None
+
+    def _tolerated(self, rules: Iterable[Constraint]) -> tuple[Constraint, ...]:
         if self.tolerance is None:
-            return rules
+            return tuple(rules)
         return tuple(
             replace(rule, tolerance=self.tolerance) if rule.tolerance is None else rule for rule in rules
         )
+
+    def _with_read_rules(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options with `rules=` as constraints: whatever the constructor takes, and rules of a model."""
+        if options.get("rules") is None:
+            return dict(options)
+        given: list[Any] = []
+        for each in listed(options["rules"]):
+            given += (
+                [each] if isinstance(each, RuleTerm) else self._tolerated(constraints(each, self.schema_))
+            )
+        return {**options, "rules": tuple(given)}
 
     def _tell_unmet(self, result: Result) -> None:
         if not result.unmet:
@@ -218,7 +282,33 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def _rows(self, X: Any) -> Float[np.ndarray, "n Q"]:
         """Rows to predict, coded."""
         check_is_fitted(self)
-        return self.schema_.encode(read_table(self, X, reset=False))
+        return self._coded(read_table(self, X, reset=False))
+
+    def _coded(self, frame: pd.DataFrame) -> Float[np.ndarray, "n Q"]:
+        coded = self.schema_.encode(frame)
+        rules = (*self.rules_, *self.posterior_.rules_in_force)
+        ruled = frozenset(name for rule in rules for name in rule.region.columns())
+        require_ruled_kinds(self.schema_, coded, ruled)
+        return coded
+
+    def _rows_and_target(self, X: Any, y: Any) -> tuple[pd.DataFrame, np.ndarray] | None:
+        """Rows that come with their target, which is told by position; None where there are none.
+
+        Raises:
+            OCBNNError: one without the other, or a target that this estimator does not know.
+        """
+        check_is_fitted(self)
+        if X is None and y is None:
+            return None
+        if X is None or y is None:
+            given, missing = ("y", "X") if X is None else ("X", "y")
+            raise OCBNNError(f"{given} came without {missing}: give rows and their target, or neither.")
+        frame = read_table(self, X, reset=False)
+        self._coded(frame)
+        values = one_column(self, y, len(frame))
+        assert self.schema_.target is not None
+        self.schema_.target.to_model(pd.Series(values))
+        return frame, values
 
     def _prediction(self, X: Any, *, levels: Sequence[float]) -> Prediction:
         return self._predicted(self._rows(X), levels=levels)
@@ -238,6 +328,7 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """New observations, noise included: (samples, rows) of y or labels; one per draw unless said."""
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         coded = self._rows(X)
+        samples = None if samples is None else defaults.positive(samples, "samples")
         return sample_observation(self.posterior_, coded, samples, key=seed)
 
     def check_rules(self, *, prior: bool = False, **options: Any) -> SatisfactionReport:
@@ -245,12 +336,19 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
         Args:
             prior: check the prior with its rules instead, before it has seen any row: draws it anew.
-            options: of `posterior.satisfaction.satisfaction`.
+            options: of `posterior.satisfaction.satisfaction`; `rules=` as in the constructor.
         """
         from ocbnn.posterior.satisfaction import satisfaction
 
         check_is_fitted(self)
-        return satisfaction(self.without_data() if prior else self.posterior_, **options)
+        options = self._with_read_rules(options)
+        defaults.require_options(satisfaction, options)
+        defaults.positive(options.get("points", 1), "points")
+        if not prior:
+            return satisfaction(self.posterior_, **options)
+        # Of no rules it is done at once, and refuses what it would refuse after the prior has been drawn.
+        satisfaction(self.posterior_, **{**options, "rules": ()})
+        return satisfaction(self.without_data(), **options)
 
     def enforce(self, method: Enforcement = "truncate", **options: Any) -> Self:
         """A fitted copy whose predictions cannot break the deterministic rules.
@@ -259,18 +357,20 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             method: "truncate" restricts the predictive at every asked row to what is allowed there; "draws"
                 keeps only draws that obey at every one of many points, which says something about the
                 function everywhere, and needs draws that do.
-            options: `rules=[…]`, the fit's own unless given; for "draws" also the other options of
+            options: `rules=` as in the constructor, the fit's own unless given; for "draws" also those of
                 `posterior.enforce.reject`, whose account (how many draws were kept) is `rejection_`.
 
         Raises:
             EnforcementError: no draw survives, or there is no rule to enforce.
         """
         check_is_fitted(self)
-        enforced = copy(self)
+        enforced, options = copy(self), self._with_read_rules(options)
         if method == "draws":
+            defaults.require_options(reject, options)
             enforced.rejection_ = reject(self.posterior_, **options)
             enforced.posterior_ = enforced.rejection_.posterior
         elif method == "truncate":
+            defaults.require_options(truncate, options)
             enforced.posterior_ = replace(
                 self.posterior_, truncated=truncate(self.posterior_, **options).rules
             )
@@ -293,8 +393,9 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """
         from ocbnn.posterior.conflict import conflict
 
-        check_is_fitted(self)
-        coded = None if X is None else self._rows(X)
+        held_out = self._rows_and_target(X, y)
+        defaults.require_options(conflict, options, ours=("held_out", "y"))
+        defaults.positive(options.get("points", 1), "points")
         if not self.rules_:
             raise OCBNNError("The estimator has no rules, so nothing can conflict with the data.")
         without, terms = self._twin(()), rule_terms(self.posterior_.model)
@@ -303,7 +404,8 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             others = [self._twin(tuple(rule for rule in terms if rule is not left_out)) for left_out in terms]
             # What a prior has learnt cannot be taken out rule by rule: those are compared with no rules.
             others += [without] * (len(self.rules_) - len(terms))
-        return conflict(self.posterior_, without, others, held_out=coded, y=y, **options)
+        table, target = (None, None) if held_out is None else held_out
+        return conflict(self.posterior_, without, others, held_out=table, y=target, **options)
 
     def without_rules(self, **run: Any) -> Posterior:
         """The posterior of the same rows without any rule, to compare.
@@ -363,29 +465,12 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         return tags
 
 
-def _listed(rules: Any) -> list[Any]:
-    if rules is None:
-        return []
-    if isinstance(rules, str | os.PathLike | Constraint):
-        return [rules]
-    try:
-        return list(rules)
-    except TypeError:
-        raise RuleError(
-            f"rules= takes rules in words, constraints, or the path of a rules.yaml, not {rules!r}."
-        ) from None
-
-
-def _constraints(given: Any, schema: Schema) -> tuple[Constraint, ...]:
-    if isinstance(given, Constraint):
-        return (given,)
-    if isinstance(given, os.PathLike) or (isinstance(given, str) and Path(given).suffix in RULE_FILES):
-        return load_rules(given, schema)
-    if isinstance(given, str):
-        return (parse_rule(given, schema),)
-    raise RuleError(
-        f"A rule is words, a constraint, or the path of a rules.yaml, not a {type(given).__name__}."
-    )
+def in_sorted_order(schema: Schema) -> Schema:
+    """The schema with classes sorted, however they were declared: scikit-learn's scorers rely on that."""
+    target = schema.target
+    if target is None or not target.classes:
+        return schema
+    return replace(schema, target=replace(target, classes=tuple(sorted(target.classes))))
 
 
 def _regions(rules: Sequence[Constraint]) -> list[Region]:
@@ -395,33 +480,6 @@ def _regions(rules: Sequence[Constraint]) -> list[Region]:
 def with_given_strengths(model: Model) -> Model:
     """The model whose rules keep their strengths: found with all rules and rows, they are no longer free."""
     return with_rules(model, [replace(rule, strength_is_free=False) for rule in rule_terms(model)])
-
-
-def warn_of_scaled_inputs(rules: Sequence[Constraint], rows: Rows) -> None:
-    """Warn where columns look standardised while a rule speaks of values far outside of them."""
-    schema = rows.schema
-    numbers = [column for column in schema.columns if column.kind in ("continuous", "integer")]
-    standardised = numbers and all(
-        abs(column.center) < 0.1 and abs(column.scale - 1.0) < 0.1 for column in numbers
-    )
-    if not standardised:
-        return
-    for rule in rules:
-        low, high = rule.region.bounding_box(schema)
-        for name in sorted(rule.region.columns()):
-            place = schema.index(name)
-            observed = schema.columns[place].observed
-            room = 2.0 * (observed[1] - observed[0])
-            if low[place] > observed[1] + room or high[place] < observed[0] - room:
-                warnings.warn(
-                    f"The rule `{rule.text(schema)}` speaks of {name} far outside of what was observed "
-                    f"({observed[0]:.3g} to {observed[1]:.3g}), and all columns look standardised. Is there "
-                    "a scaler before this estimator? Rules are in raw units, and inputs are standardised "
-                    "inside: leave the scaler out.",
-                    OCBNNWarning,
-                    stacklevel=6,
-                )
-                return
 
 
 def require_share(value: Any, what: str) -> float:

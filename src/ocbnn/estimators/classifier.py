@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 from sklearn.base import ClassifierMixin
 
 from ocbnn.errors import ModelError
 from ocbnn.estimators.base import OCBNNEstimator
 from ocbnn.estimators.defaults import REACH
-from ocbnn.estimators.tables import Rows, read_labels, read_table
+from ocbnn.estimators.tables import Rows, read_labels
 from ocbnn.likelihoods import Balanced, Bernoulli, Categorical
 from ocbnn.model import Model
 from ocbnn.priors.conditional import ConditionalPrior
@@ -118,10 +119,11 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
         `progress`, `folder` and `resume` are those of `ocbnn.infer`: a bar, a folder in which draws are kept
         as they come, and going on with the run in it.
         """
-        frame = read_table(self, X, reset=True)
-        target, dtype = read_labels(self, y, len(frame))
-        self._label_dtype = dtype
-        return self._fit(X, frame, target, sample_weight, progress=progress, folder=folder, resume=resume)
+        return self._fit(X, y, sample_weight, progress=progress, folder=folder, resume=resume)
+
+    def _read_target(self, y: Any, rows: int) -> pd.Series:
+        target, self._label_dtype = read_labels(self, y, rows)
+        return target
 
     def _model(self, rows: Rows, rules: Sequence[Constraint], seed: int) -> Model:
         target = rows.schema.target
@@ -169,9 +171,7 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
     def _allowed_weights(
         self, weighted: Float[np.ndarray, "n C"], coded: Float[np.ndarray, "n Q"], choice: np.ndarray
     ) -> Float[np.ndarray, "n C"]:
-        posterior = self.posterior_
-        enforced = (*posterior.truncated, *(term.rule for term in posterior.enforced))
-        for rule in dict.fromkeys((*self.rules_, *enforced)):
+        for rule in dict.fromkeys((*self.rules_, *self.posterior_.rules_in_force)):
             if not isinstance(rule.output, Classes):
                 continue
             inside = np.flatnonzero(rule.region.contains(coded, self.schema_))
@@ -200,12 +200,17 @@ def class_weights(
                 f"class_weight has a weight for {unknown[0]!r}, which is not among the classes "
                 f"{classes.tolist()}."
             )
-        weights = np.array([float(given.get(label, 1.0)) for label in classes.tolist()])
+        weights = np.array([_weight(given.get(label, 1.0)) for label in classes.tolist()])
     else:
         raise ModelError(f'class_weight is "balanced", or a weight for each label, not {given!r}.')
     if not (np.isfinite(weights).all() and (weights > 0).all()):
         raise ModelError(f"Every weight in class_weight is positive and finite; got {given!r}.")
     return weights * occurring.sum() / (weights * occurring).sum()
+
+
+def _weight(value: Any) -> float:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return float(value) if number else np.nan
 
 
 def balanced(model: Model, weights: Float[np.ndarray, " C"]) -> Model:
@@ -219,6 +224,15 @@ def balanced(model: Model, weights: Float[np.ndarray, " C"]) -> Model:
 
 
 def _labels(classes: Sequence[Any], dtype: np.dtype[Any]) -> np.ndarray:
-    """The classes as an array of the dtype that the target came in."""
+    """The classes as an array of the dtype that the target came in, or of one that holds them all.
+
+    Declared classes need not fit into the type of those that occur: 'bc' is cut to 'b' in one of a letter.
+    """
     labels = np.array(classes, dtype=object)
-    return labels if dtype.kind == "O" else labels.astype(dtype)
+    if dtype.kind == "O":
+        return labels
+    try:
+        converted = labels.astype(dtype)
+    except (OverflowError, ValueError):
+        return np.array(classes)
+    return converted if converted.tolist() == list(classes) else np.array(classes)

@@ -7,18 +7,20 @@ Measured with `benchmarks/estimators.py`; docs/estimators.md has the figures.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn.errors import ModelError
+from ocbnn.errors import ModelError, OCBNNError
 from ocbnn.gates import LEAST_REACH, Gate
 from ocbnn.networks import MLP
 from ocbnn.priors.base import Prior
 from ocbnn.priors.isotropic import IsotropicGaussian
+from ocbnn.schema.reading import did_you_mean
 
 SMALL_TABLE = 5_000
 MOST_MIXED = 200
@@ -52,10 +54,11 @@ def hidden_units(hidden: Any, rows: int) -> tuple[int, ...]:
     """The widths asked for, or one small layer for small tables and two larger ones for large tables."""
     if hidden is None:
         return (20,) if rows <= SMALL_TABLE else (50, 50)
-    widths = (hidden,) if isinstance(hidden, int | np.integer) else hidden
+    single = isinstance(hidden, int | np.integer) and not isinstance(hidden, bool)
+    widths = (hidden,) if single else hidden
     if isinstance(widths, str) or not isinstance(widths, Sequence | np.ndarray):
         raise ModelError(f"hidden is a number of units, or one for each layer, not {hidden!r}.")
-    return tuple(int(width) for width in widths)
+    return tuple(positive(width, "hidden, the number of units of each layer,") for width in widths)
 
 
 def mixing(
@@ -132,3 +135,17 @@ def positive(value: Any, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ModelError(f"{what} is a positive whole number, not {value!r}.")
     return int(value)
+
+
+def require_options(
+    function: Callable[..., Any], options: Mapping[str, Any], ours: Collection[str] = ()
+) -> None:
+    """Refuse options that the function does not have, or that are `ours` to give, before it is called."""
+    parameters = inspect.signature(function).parameters.values()
+    known = [each.name for each in parameters if each.kind == each.KEYWORD_ONLY or each.name == "rules"]
+    known = [name for name in known if name not in ours]
+    for name in options:
+        if name not in known:
+            raise OCBNNError(
+                f"There is no option {name!r} here; there are {', '.join(known)}.{did_you_mean(name, known)}"
+            )

@@ -16,12 +16,14 @@ from ocbnn.errors import FileError
 from ocbnn.estimators.base import OCBNNEstimator
 from ocbnn.estimators.classifier import OCBNNClassifier, _labels
 from ocbnn.estimators.regressor import OCBNNRegressor
+from ocbnn.estimators.settings_files import plain_preparation, read_preparation
 from ocbnn.inference.engines import ENGINES, UnknownEngine
 from ocbnn.inference.feed import rule_terms
+from ocbnn.inference.prepare import Settings
 from ocbnn.posterior import files
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.enforce import truncate
-from ocbnn.priors.base import base_of, learnt_rules
+from ocbnn.priors.base import Prior, base_of, learnt_rules
 from ocbnn.rules.constraint import Constraint
 
 ESTIMATORS: dict[str, type[OCBNNEstimator]] = {cls.__name__: cls for cls in (OCBNNRegressor, OCBNNClassifier)}
@@ -29,6 +31,8 @@ LABEL_KINDS = "biufUO"
 LONGEST_LABEL = 4096
 """Characters of a label's type: an array of labels takes them all for each one."""
 PAIRS, NUMBER = "__pairs__", "__number__"
+OWN_PRIOR = {"kept": "with the posterior"}
+"""Stands for a base prior of the user's own, which is part of the posterior's model."""
 NUMBERS = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
 """What JSON has no number for."""
 
@@ -54,7 +58,7 @@ def save(
     `beside` are further files by name, as in `posterior.files.save`.
     """
     names = getattr(estimator, "feature_names_in_", None)
-    dtype = getattr(estimator, "_label_dtype", None)
+    dtype = _storable_dtype(getattr(estimator, "_label_dtype", None))
     stored = StoredEstimator(
         name=type(estimator).__name__,
         parameters={name: _plain(name, value) for name, value in estimator.get_params(deep=False).items()},
@@ -74,7 +78,7 @@ def save_posterior(path: str | os.PathLike[str], posterior: Posterior) -> None:
         parameters={},
         features=len(posterior.schema.columns),
         feature_names=list(posterior.schema.names),
-        label_dtype=np.array(posterior.classes).dtype.str if posterior.classes else None,
+        label_dtype=None if not posterior.classes else _natural_dtype(posterior.classes),
         enforcement="truncate" if posterior.truncated else "draws" if posterior.enforced else None,
     )
     files.save(path, posterior, estimator=stored.model_dump(mode="json"))
@@ -108,11 +112,12 @@ def _restored(stored: StoredEstimator, loaded: files.Loaded) -> OCBNNEstimator:
     if posterior.target.task != cls.task or stored.features != len(posterior.schema.columns):
         raise FileError("The estimator and its posterior do not belong together.")
     known = set(inspect.signature(cls).parameters)
-    parameters = {name: _revived(name, v) for name, v in stored.parameters.items() if name in known}
+    base = base_of(posterior.model.prior)
+    parameters = {name: _revived(name, v, base) for name, v in stored.parameters.items() if name in known}
     estimator = cls(**parameters)
     estimator.rules = [term.rule for term in rule_terms(posterior.model)] or None
     if learnt_rules(posterior.model.prior):
-        estimator.prior = base_of(posterior.model.prior)
+        estimator.prior = base
     estimator.n_features_in_ = stored.features
     if stored.feature_names is not None:
         if tuple(stored.feature_names) != posterior.schema.names:
@@ -132,6 +137,21 @@ def _restored(stored: StoredEstimator, loaded: files.Loaded) -> OCBNNEstimator:
     return estimator
 
 
+def _storable_dtype(dtype: np.dtype[Any] | None) -> np.dtype[Any] | None:
+    """The type of labels, refused where it could not be loaded again."""
+    if dtype is not None and dtype.kind == "U" and dtype.itemsize > 4 * LONGEST_LABEL:
+        raise FileError(
+            f"Labels of {dtype.itemsize // 4:,} characters cannot be loaded again: {LONGEST_LABEL:,} are the "
+            "most in an array of text. Shorten them, or fit with y.astype(object)."
+        )
+    return dtype
+
+
+def _natural_dtype(classes: tuple[Any, ...]) -> str:
+    dtype = np.array(classes).dtype
+    return "O" if dtype.itemsize > 4 * LONGEST_LABEL else dtype.str
+
+
 def _label_dtype(text: str) -> np.dtype[Any]:
     """The type of labels; refused where it is none, or so wide that an array of it would fill the memory."""
     if len(text) > 20:
@@ -148,6 +168,10 @@ def _plain(name: str, value: Any) -> Any:
         return None
     if name == "engine" and is_dataclass(value) and not isinstance(value, type):
         return {"name": str(getattr(value, "name", "")), "settings": _plain("", asdict(value))}
+    if name == "preparation" and isinstance(value, Settings):
+        return _plain("", plain_preparation(value))
+    if name == "prior" and isinstance(value, Prior):
+        return OWN_PRIOR
     if isinstance(value, np.generic):
         return _plain("", value.item())
     if isinstance(value, np.ndarray | tuple | list):
@@ -163,15 +187,19 @@ def _plain(name: str, value: Any) -> Any:
         return value
     if isinstance(value, Path | Constraint):
         return str(value)
-    return None  # a prior, a random state, preparation: the posterior does not need them any more
+    return None  # a random state: it has gone on since, and cannot be told
 
 
-def _revived(name: str, value: Any) -> Any:
+def _revived(name: str, value: Any, base: Prior) -> Any:
     if name == "engine" and isinstance(value, dict):
         settings = {key: _value(each) for key, each in _mapping(value.get("settings")).items()}
         kind = ENGINES.get(str(value.get("name")))
         # An engine of the author's own is code, and not in the file; a fit needs it, a prediction does not.
         return UnknownEngine(str(value.get("name"))) if kind is None else kind(**settings)
+    if name == "preparation" and isinstance(value, dict):
+        return read_preparation(_value(value), "The estimator")
+    if name == "prior" and value == OWN_PRIOR:
+        return base
     return _value(value)
 
 

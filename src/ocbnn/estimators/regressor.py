@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 from sklearn.base import RegressorMixin
 
-from ocbnn.errors import ModelError
+from ocbnn.errors import ModelError, OCBNNError
 from ocbnn.estimators.base import OCBNNEstimator, require_share
 from ocbnn.estimators.defaults import REACH
-from ocbnn.estimators.tables import Rows, read_numbers, read_table
+from ocbnn.estimators.tables import Rows, read_numbers
 from ocbnn.model import Model
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Task
@@ -108,19 +109,14 @@ class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
         `progress`, `folder` and `resume` are those of `ocbnn.infer`: a bar, a folder in which draws are kept
         as they come, and going on with the run in it.
         """
-        frame = read_table(self, X, reset=True)
-        return self._fit(
-            X,
-            frame,
-            read_numbers(self, y, len(frame)),
-            sample_weight,
-            progress=progress,
-            folder=folder,
-            resume=resume,
-        )
+        return self._fit(X, y, sample_weight, progress=progress, folder=folder, resume=resume)
+
+    def _read_target(self, y: Any, rows: int) -> pd.Series:
+        return read_numbers(self, y, rows)
 
     def _model(self, rows: Rows, rules: Sequence[Constraint], seed: int) -> Model:
-        if self.noise is not None and not (np.isfinite(self.noise) and self.noise > 0):
+        number = isinstance(self.noise, int | float | np.number) and not isinstance(self.noise, bool)
+        if self.noise is not None and not (number and np.isfinite(self.noise) and self.noise > 0):
             raise ModelError(f"noise is a positive standard deviation in units of y, not {self.noise!r}.")
         return self._built(rows, rules, seed, noise=self.noise, row_weights=rows.weights)
 
@@ -139,7 +135,11 @@ class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
 
     def predict_quantiles(self, X: Any, levels: Sequence[float]) -> Float[np.ndarray, "n L"]:
         """Quantiles of a new observation, noise included."""
+        if not isinstance(levels, Iterable):
+            raise OCBNNError(f"levels is a list, such as [0.05, 0.5, 0.95], not {levels!r}.")
         checked = tuple(require_share(level, "A quantile's level") for level in levels)
+        if not checked:
+            raise OCBNNError("levels is empty: give at least one quantile's level, such as [0.5].")
         observation = self._prediction(X, levels=checked).observation
         assert observation is not None
         assert observation.quantiles is not None

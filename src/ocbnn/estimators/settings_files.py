@@ -28,6 +28,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from ocbnn.errors import FileError, OCBNNError
@@ -95,6 +96,18 @@ def written_settings(estimator: Any) -> str:
     return "\n".join(lines) + "\n"
 
 
+def plain_preparation(preparation: Settings) -> dict[str, Any]:
+    """The preparation as the table of options that a file would hold."""
+    plain: dict[str, Any] = tomllib.loads("\n".join(_preparation_lines(preparation)))["preparation"]
+    return plain
+
+
+def read_preparation(given: Mapping[str, Any], path: str) -> Settings:
+    """What `plain_preparation` was called on; `path` is named in errors."""
+    settings: Settings = _Reader(path).options({"preparation": given})["preparation"]
+    return settings
+
+
 def _preparation_lines(preparation: Settings) -> list[str]:
     lines = ["", "[preparation]", f"nodes = {_toml(preparation.nodes)}"]
     if preparation.start is not None:
@@ -120,6 +133,8 @@ def _changed(given: Any, default: Any) -> list[str]:
 
 def _toml(value: Any) -> str:
     """Numbers, texts, truth values and lists are written alike in TOML and JSON, but for infinity."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, float) and value == math.inf:
         return "inf"
     try:

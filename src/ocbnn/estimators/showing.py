@@ -6,10 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from ocbnn.estimators.tables import read_table
+from ocbnn.errors import OCBNNError
+from ocbnn.estimators.defaults import positive, require_options
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,6 +34,8 @@ class Showing:
         def check_rules(self, **options: Any) -> SatisfactionReport: ...
 
         def _twin(self, rules: tuple[RuleTerm, ...]) -> Posterior: ...
+
+        def _rows_and_target(self, X: Any, y: Any) -> tuple[pd.DataFrame, np.ndarray] | None: ...
 
     def plot_band(
         self, column: str, X: Any = None, y: Any = None, *, ax: Axes | None = None, **options: Any
@@ -84,8 +88,10 @@ class Showing:
         from ocbnn.posterior.calibration import calibration
 
         check_is_fitted(self)
-        table = read_table(self, X, reset=False)
-        return draw(calibration(self.posterior_, table, y, **options), ax=ax)
+        held_out = self._rows_and_target(X, y)
+        if held_out is None:
+            raise OCBNNError("Calibration is of rows that were not in the fit: give X and y.")
+        return draw(calibration(self.posterior_, *held_out, **options), ax=ax)
 
     def report(
         self,
@@ -109,16 +115,22 @@ class Showing:
         from ocbnn.report import gather, write
 
         check_is_fitted(self)
+        if not isinstance(path, str | os.PathLike):
+            raise OCBNNError(f"The path of the report is text or a Path, not {path!r}.")
+        table, target = self._rows_and_target(X, y) or (None, None)
+        require_options(gather, options, ours=("frame", "y", "enforcement"))
+        positive(options.get("points", 1), "points")
         can_compare = self.posterior_.model.data is not None and self.posterior_.rules
         if compare and can_compare and "without" not in options:
             options["without"] = self._twin(())
-        table = None if X is None else read_table(self, X, reset=False)
-        evidence = gather(self.posterior_, frame=table, y=y, enforcement=self.enforcement_, **options)
+        evidence = gather(self.posterior_, frame=table, y=target, enforcement=self.enforcement_, **options)
         return write(evidence, self.posterior_, path)
 
     def _beside(self, X: Any, y: Any) -> pd.DataFrame | None:
         """Rows with their target among the columns."""
-        if X is None:
+        held_out = self._rows_and_target(X, y)
+        if held_out is None:
             return None
         assert self.schema_.target is not None
-        return read_table(self, X, reset=False).assign(**{self.schema_.target.name: y})
+        frame, target = held_out
+        return frame.assign(**{self.schema_.target.name: target})

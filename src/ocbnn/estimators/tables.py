@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 
 from ocbnn.errors import SchemaError
 from ocbnn.schema import Column, Schema
+from ocbnn.schema.reading import family
 
 OBSERVED = (0.005, 0.995)
 LESS_SKEWED = 0.5
@@ -29,14 +30,12 @@ BELOW_LEAST = 4.0
 """How far the offset of asinh lies below the least amount: from there up it is a log within one percent."""
 MOST_SPREAD = 1e12
 """Between the least and the largest amount: beyond, what is small is rounding, and no amount."""
-IMPUTE = (
-    "Fill missing values before the fit: make_pipeline(SimpleImputer().set_output(transform='pandas'), "
-    "estimator), or drop these rows."
-)
 
 
 def read_table(estimator: Any, X: Any, *, reset: bool) -> pd.DataFrame:
-    """X as a DataFrame with names: its own, or x0, x1, … for an array.
+    """X as a DataFrame with names: its own, those of the fit (`reset=False`), or x0, x1, … for an array.
+
+    Where names and no names meet, columns are told by position, with scikit-learn's warning.
 
     Raises:
         SchemaError: a missing or infinite value, with its column and the remedy.
@@ -49,15 +48,20 @@ def read_table(estimator: Any, X: Any, *, reset: bool) -> pd.DataFrame:
         _check_feature_names(estimator, X, reset=reset)
         _check_n_features(estimator, X, reset=reset)
         check_array(np.empty(X.shape, dtype=np.int8), estimator=estimator)
-        frame = X
+        frame = X if hasattr(estimator, "feature_names_in_") else X.set_axis(_numbered(X.shape[1]), axis=1)
     else:
         array = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
-        names = [f"x{i}" for i in range(array.shape[1])]
-        frame = pd.DataFrame(array, columns=names)
+        frame = pd.DataFrame(
+            array, columns=list(getattr(estimator, "feature_names_in_", _numbered(array.shape[1])))
+        )
         if array.dtype.kind in "OUS":
             frame = frame.infer_objects()
-    _require_finite(frame)
+    _require_finite(frame, fitting=reset)
     return frame
+
+
+def _numbered(count: int) -> list[str]:
+    return [f"x{i}" for i in range(count)]
 
 
 def array_kinds(X: Any, frame: pd.DataFrame) -> dict[str, dict[str, Any]]:
@@ -68,14 +72,41 @@ def array_kinds(X: Any, frame: pd.DataFrame) -> dict[str, dict[str, Any]]:
     return {name: {"kind": "continuous"} for name in numeric}
 
 
-def _require_finite(frame: pd.DataFrame) -> None:
+def guessed_kinds(schema: Schema, frame: pd.DataFrame, columns: Any) -> Schema:
+    """The schema in which integers and 0/1 whose kind nobody has said may be any number in a new case.
+
+    A fold may show only 0 and 1 of a count, and ages that happen to be whole; truth values are what they are.
+    """
+    declared = {name for name, options in dict(columns or {}).items() if options.get("kind") is not None}
+
+    def guessed(column: Column) -> bool:
+        numbers = column.kind in ("integer", "binary") and column.name not in declared
+        return numbers and not pd.api.types.is_bool_dtype(frame[column.name])
+
+    return replace(
+        schema, columns=tuple(replace(column, guessed=guessed(column)) for column in schema.columns)
+    )
+
+
+def require_ruled_kinds(schema: Schema, coded: Float[np.ndarray, "n Q"], ruled: frozenset[str]) -> None:
+    """Refuse what a guessed kind does not hold where a rule speaks of the column.
+
+    A rule on whole numbers is kept at whole numbers, and `visits != 1` of a 0/1 column was read as 0: what
+    lies between or beyond would be predicted as if the rule did not speak of it.
+    """
+    for place, column in enumerate(schema.columns):
+        if column.guessed and column.name in ruled:
+            column.require_kind(coded[:, place], pd.RangeIndex(len(coded)))
+
+
+def _require_finite(frame: pd.DataFrame, *, fitting: bool) -> None:
     for name in frame.columns:
         series = frame[name]
         missing = series.isna().to_numpy(dtype=bool)
         if missing.any():
             raise SchemaError(
                 f"Column {name!r} has {int(missing.sum())} missing values (NaN), the first in row "
-                f"{int(np.argmax(missing))}. {IMPUTE}"
+                f"{int(np.argmax(missing))}. {_impute(frame, fitting=fitting)}"
             )
         if pd.api.types.is_float_dtype(series.dtype):
             infinite = np.isinf(series.to_numpy(dtype=np.float64))
@@ -86,13 +117,29 @@ def _require_finite(frame: pd.DataFrame) -> None:
                 )
 
 
+def _impute(frame: pd.DataFrame, *, fitting: bool) -> str:
+    if not fitting:
+        return (
+            "Fill missing values as for the fit (a pipeline with an imputer does both alike), or leave these "
+            "rows out."
+        )
+    numeric = all(pd.api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes)
+    strategy = "" if numeric else 'strategy="most_frequent"'  # the default is a mean, which texts have not
+    return (
+        f"Fill missing values before the fit: make_pipeline(SimpleImputer({strategy})"
+        ".set_output(transform='pandas'), estimator), or drop these rows."
+    )
+
+
 def read_numbers(estimator: Any, y: Any, rows: int) -> pd.Series:
     """A regression target as a Series of finite numbers with its name, `y` where it has none."""
-    values = _one_column(estimator, y, rows)
+    values = one_column(estimator, y, rows)
+    _require_numbers(values, _name(y))
     try:
-        checked = check_array(
-            values, ensure_2d=False, dtype="numeric", input_name="y", estimator=estimator, copy=False
-        )
+        with np.errstate(all="ignore"):  # it looks at the sum of values first, which may be infinite
+            checked = check_array(
+                values, ensure_2d=False, dtype="numeric", input_name="y", estimator=estimator, copy=False
+            )
     except ValueError as error:
         raise SchemaError(f"{error} Leave rows without a target out of the fit.") from None
     return pd.Series(checked.astype(np.float64), name=_name(y))
@@ -100,7 +147,7 @@ def read_numbers(estimator: Any, y: Any, rows: int) -> pd.Series:
 
 def read_labels(estimator: Any, y: Any, rows: int) -> tuple[pd.Series, np.dtype[Any]]:
     """A classification target as a Series of labels, and the dtype in which predictions go back."""
-    values = _one_column(estimator, y, rows)
+    values = one_column(estimator, y, rows)
     missing = pd.isna(values)
     if np.any(missing):
         raise SchemaError(
@@ -109,12 +156,32 @@ def read_labels(estimator: Any, y: Any, rows: int) -> tuple[pd.Series, np.dtype[
         )
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise SchemaError("Input y contains infinity or a value too large for dtype('float64').")
+    if values.dtype.kind == "O" and family(pd.Series(values), _name(y)) != "text":
+        values = np.array(values.tolist())  # numbers or truth values, in a type that says nothing
     check_classification_targets(values)
     labels = values.astype(object) if values.dtype.kind in "US" else values
     return pd.Series(labels, name=_name(y)), values.dtype
 
 
-def _one_column(estimator: Any, y: Any, rows: int) -> np.ndarray:
+def _require_numbers(values: np.ndarray, name: str) -> None:
+    series = pd.Series(values)
+    if series.dtype.kind in "mM":
+        raise SchemaError(
+            f"The target {name!r} holds {series.dtype} values: dates and durations are not numbers of a "
+            "known unit. Turn them into one, for example `(y - y.min()).dt.days`."
+        )
+    texts = values.dtype.kind == "U" or (
+        values.dtype.kind == "O" and not pd.isna(values).any() and family(series, name) == "text"
+    )
+    if texts and pd.to_numeric(series, errors="coerce").isna().any():
+        raise SchemaError(
+            f"The target {name!r} holds labels such as {str(values[0])!r}, and a regressor predicts numbers. "
+            "Use OCBNNClassifier."
+        )
+
+
+def one_column(estimator: Any, y: Any, rows: int) -> np.ndarray:
+    """The values of a target in the order of the rows; its index plays no part."""
     if y is None:
         raise SchemaError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
@@ -188,6 +255,8 @@ def weighted_schema(
     free: frozenset[str] = frozenset(),
 ) -> Schema:
     """The schema with centers, scales and observed ranges of the weighted rows (coded, the target last)."""
+    for name, values in zip((*schema.names, getattr(schema.target, "name", "y")), rows.T, strict=True):
+        _require_spread(name, values)
     columns = tuple(
         _weighted_column(
             on_suited_scale(column, rows[:, place], weights) if column.name in free else column,
@@ -202,6 +271,16 @@ def weighted_schema(
         observed = _observed(rows[:, -1], weights)
         target = replace(target, center=center, scale=scale, observed=observed)
     return Schema(columns, target)
+
+
+def _require_spread(name: str, values: Float[np.ndarray, " n"]) -> None:
+    with np.errstate(over="ignore"):
+        spread = values.max() - values.min()
+    if not np.isfinite(spread):
+        raise SchemaError(
+            f"Column {name!r} reaches from {values.min():.3g} to {values.max():.3g}, further than numbers "
+            "can tell apart. Correct these values, or use a larger unit."
+        )
 
 
 def on_suited_scale(

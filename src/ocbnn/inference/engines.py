@@ -57,6 +57,10 @@ def choose(engine: str | Engine, model: Model, *, along: bool = False) -> tuple[
             f"The model was fitted by the engine {engine.name!r}, which is code of its author's own and not "
             f"in the file. To fit again, set engine to it, or to one of {', '.join(ENGINES)}."
         )
+    if not isinstance(engine, str | Engine):
+        raise InferenceError(
+            f'engine is "auto", one of {", ".join(ENGINES)}, or an engine with its settings, not {engine!r}.'
+        )
     if not isinstance(engine, str):
         return engine, "given"
     if engine == "auto":

@@ -33,6 +33,8 @@ class RunFolder:
     """The folder of one run; files appear in it atomically."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise InferenceError(f"The folder of a run is text or a Path, not {path!r}.")
         self.path = Path(path)
 
     def open(self, description: Mapping[str, Any], *, resume: bool) -> None:
@@ -46,7 +48,12 @@ class RunFolder:
                 )
             if any(self.path.glob("*.safetensors")):
                 raise InferenceError(f"{self.path} holds parts of another run. Give another folder.")
-            self.path.mkdir(parents=True, exist_ok=True)
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InferenceError(
+                    f"{self.path} cannot be the folder of a run ({error.strerror or error}). Give another."
+                ) from None
             self._write(file, json.dumps(wanted, indent=1).encode())
             return
         if not file.exists():

@@ -8,8 +8,8 @@ on the kept draws.
 
 Strength alone does not mend a rule that is kept at its points and broken between them, and in ten columns a
 hundred points leave much between them. So while no strength is known to be enough, points where draws of the
-pilot broke a rule join its own; a rule that is not far from its tolerance is then tried again before it gets
-more strength.
+pilot broke a rule join its own; a rule that is not far from its tolerance is then tried once more before it
+gets more strength.
 """
 
 from __future__ import annotations
@@ -121,9 +121,10 @@ class StrengthSearch:
             met = [m.shown_within(aim * r.tolerance) for m, r in zip(measured, rules, strict=True)]
             bearable = [m.shown_within(r.tolerance) for m, r in zip(measured, rules, strict=True)]
             violations = [m.violation for m in measured]
-            wanting = [int(i) for i in np.flatnonzero(free) if not met[i] and not bracket.can_be_enough(i)]
-            prepared, held = self._filled(prepared, draws, seed + number, wanting, violations, room)
-            bracket.learn(met, violations, held, bearable)
+            wanting = [i for i in bracket.searched if not met[i] and not bracket.can_be_enough(i)]
+            prepared, filled = self._filled(prepared, draws, seed + number, wanting, room)
+            near = frozenset(i for i in filled if violations[i] <= NEAR * rules[i].tolerance)
+            bracket.learn(met, violations, bracket.hold(near), bearable)
             if bracket.settled:
                 break
         found = bracket.found()
@@ -136,11 +137,10 @@ class StrengthSearch:
         draws: Float[np.ndarray, "chains draws size"],
         seed: int,
         wanting: Sequence[int],
-        violations: Sequence[float],
         room: list[int],
-    ) -> tuple[Prepared, frozenset[int]]:
-        """The same density with points where the pilot broke rules, and which rules to try as they are."""
-        rules, held = list(rule_terms(prepared.model)), set[int]()
+    ) -> tuple[Prepared, list[int]]:
+        """The same density with points where the pilot broke rules, and which rules were given some."""
+        rules, filled = list(rule_terms(prepared.model)), list[int]()
         for index in wanting:
             rule, nodes = rules[index], prepared.context.nodes[index]
             # Nodes stand for points in few dimensions alone, where points are close to each other.
@@ -151,9 +151,8 @@ class StrengthSearch:
             if len(found):
                 room[index] -= len(found)
                 rules[index] = with_found(rule, found)
-                if violations[index] <= NEAR * rule.tolerance:
-                    held.add(index)
-        return prepared.with_points(rules), frozenset(held)
+                filled.append(index)
+        return prepared.with_points(rules), filled
 
     def _shortened(self, engine: Engine) -> Engine:
         """An engine that optimises, with fewer steps; one that draws along is as it is."""
@@ -195,7 +194,20 @@ class _Bracket:
         self.least = np.full(len(start), np.inf)  # violation, and the strength it was seen at
         self.least_at = self.now.copy()
         self.worse = np.zeros(len(start), dtype=int)  # pilots since then that were clearly worse
+        self.held_at = np.full(len(start), np.nan)
         self.settled = False
+
+    @property
+    def searched(self) -> list[int]:
+        """The rules whose strength is searched for."""
+        return [int(index) for index in np.flatnonzero(self.free)]
+
+    def hold(self, rules: frozenset[int]) -> frozenset[int]:
+        """Those of the rules that shall be tried again as they are: once at each strength."""
+        held = frozenset(index for index in rules if self.held_at[index] != self.now[index])
+        for index in held:
+            self.held_at[index] = self.now[index]
+        return held
 
     def found(self) -> Float[np.ndarray, " rules"]:
         """The smallest strength known to be enough, or that of the least violation."""
@@ -218,7 +230,7 @@ class _Bracket:
         A violation that is `bearable`, though not what was aimed at, and that more strength has not lessened
         is left at that.
         """
-        moving = [int(index) for index in np.flatnonzero(self.free) if index not in held]
+        moving = [index for index in self.searched if index not in held]
         for index in moving:
             self.worse[index] += violations[index] > self.least[index] + WORSE
             if violations[index] < self.least[index]:

@@ -40,7 +40,7 @@ def predictive_band(
     at: Mapping[str, Any] | None = None,
     data: pd.DataFrame | None = None,
     rules: Sequence[Rule] | None = None,
-    coverage: Sequence[float] = COVERAGE,
+    coverage: float | Sequence[float] = COVERAGE,
     kind: Kind = "function",
     without: Posterior | None = None,
     ax: Axes | None = None,
@@ -53,7 +53,7 @@ def predictive_band(
         at: raw values of the other columns; those not named are at the middle of the data.
         data: rows to draw as points, with the target among the columns.
         rules: to mark; the model's own unless given.
-        coverage: of the bands.
+        coverage: of the bands, one or several.
         kind: "function" for what rules speak of, "observation" with the noise of a new value.
         without: another posterior, such as the one without rules, to draw as a dashed line.
         ax: where to draw; new axes unless given.

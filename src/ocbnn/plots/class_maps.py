@@ -53,6 +53,10 @@ def class_regions(
     schema = posterior.schema
     if not posterior.classes:
         raise OCBNNError("The target is a number, which has no class regions; draw predictive_band instead.")
+    if isinstance(columns, str) or len(columns) != 2:
+        raise OCBNNError(
+            f"Class regions are drawn over two columns, such as ('age', 'dose'), not {columns!r}."
+        )
     for name in columns:
         if schema.column(name).kind == "category":
             raise OCBNNError(f"Class regions need two numeric columns, but {name!r} is a category.")

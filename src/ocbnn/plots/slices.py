@@ -97,7 +97,7 @@ def sliced(
     *,
     at: Mapping[str, Any] | None = None,
     rules: Sequence[Rule] | None = None,
-    coverage: Sequence[float] = COVERAGE,
+    coverage: float | Sequence[float] = COVERAGE,
     kind: Kind = "function",
     span: tuple[float, float] | None = None,
 ) -> Slice:
@@ -108,7 +108,7 @@ def sliced(
         column: what varies.
         at: raw values of other columns; those not named are at the middle of the data.
         rules: whose zones are marked; the model's own unless given.
-        coverage: of the bands.
+        coverage: of the bands, one or several.
         kind: "function" for what rules speak of, "observation" with the noise of a new value; classes have
             their probabilities, which are both.
         span: first and last value; the observed range and the rules' regions unless given.
@@ -117,12 +117,13 @@ def sliced(
     place = schema.index(column)
     if kind not in ("function", "observation"):
         raise OCBNNError(f'A band is of the "function" or of the "observation", not of {kind!r}.')
+    shares = coverages(coverage)
     base = reference_row(schema, at)
     constraints = [(rule_name(term), term.rule) for term in as_rule_terms(posterior, rules)]
     positions = slice_positions(schema, column, base, [rule for _, rule in constraints], span)
     coded = np.repeat(base[None], len(positions), axis=0)
     coded[:, place] = positions
-    curves, quantity = _curves(posterior, coded, tuple(coverage), kind)
+    curves, quantity = _curves(posterior, coded, shares, kind)
     extent = _extent(posterior, curves)
     zones = [_zone(posterior, name, rule, coded, extent, len(curves)) for name, rule in constraints]
     described = schema.columns[place]
@@ -138,10 +139,22 @@ def sliced(
         quantity=quantity,
         quantity_unit=posterior.target.unit,
         extent=extent,
-        coverage=tuple(float(level) for level in coverage),
+        coverage=shares,
         curves=curves,
         zones=tuple(zone for zone in zones if any(zone.inside)),
     )
+
+
+def coverages(given: Any) -> tuple[float, ...]:
+    """The coverage of each band; a number alone is that of one band."""
+    shares = (given,) if isinstance(given, int | float | str) else given
+    try:
+        found = tuple(float(share) for share in shares)
+    except (TypeError, ValueError):
+        raise OCBNNError(f"coverage is a number, or several, such as (0.5, 0.9), not {given!r}.") from None
+    if not all(0 < share < 1 for share in found):
+        raise OCBNNError(f"A band's coverage lies strictly between 0 and 1, not at {given!r}.")
+    return found
 
 
 def reference_row(schema: Schema, at: Mapping[str, Any] | None = None) -> Float[np.ndarray, " Q"]:

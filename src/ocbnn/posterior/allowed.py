@@ -121,13 +121,23 @@ def obeying_probabilities(
     coded: Float[np.ndarray, "n Q"],
     probabilities: Float[np.ndarray, "n C"],
     allowed: Bool[np.ndarray, "n C"],
+    possible: Bool[np.ndarray, "n C"] | None = None,
 ) -> Float[np.ndarray, "n C"]:
     """Probabilities clipped to all bounds that apply at a row, and unchanged where they obey.
 
     Clipping a bound scales its classes, and the others, to the nearest allowed total: the distribution
     nearest in relative entropy. Where clipping one bound after the other breaks an earlier one, or the most
     probable class is not allowed, the nearest distribution in total variation is found by linear programming.
+
+    Args:
+        rules: those in force.
+        schema: of the rows.
+        coded: the rows.
+        probabilities: what the draws say.
+        allowed: of which classes the most probable one has to be.
+        possible: which may have a probability at all; those allowed unless given.
     """
+    possible = allowed if possible is None else possible
     result = np.array(probabilities, dtype=float)
     bounds = [
         (rows, located)
@@ -135,17 +145,20 @@ def obeying_probabilities(
         if isinstance(located, ProbabilityIntervals)
     ]
     for rows, located in bounds:
-        result[rows] = _clipped(result[rows], located)
+        result[rows] = _clipped(result[rows], located, possible[rows])
     impossible = []
     for row in np.flatnonzero(broken(rules, schema, coded, result)):
         here = [(located, int(np.searchsorted(rows, row))) for rows, located in bounds if row in rows]
-        found = _nearest_distribution(probabilities[row], allowed[row], here)
+        found = _nearest_distribution(probabilities[row], allowed[row], possible[row], here)
         if found is None:
             impossible.append(row)
         else:
             result[row] = found
     if impossible:
-        raise nothing_allowed(rules, schema, coded, np.array(impossible), "allow no common probabilities")
+        what = "allow no common probabilities"
+        if not possible[impossible[0]].all():
+            what += " where a class that is not allowed gets none"
+        raise nothing_allowed(rules, schema, coded, np.array(impossible), what)
     still = np.flatnonzero(broken(rules, schema, coded, result))
     if still.size:
         raise nothing_allowed(rules, schema, coded, still, "cannot be obeyed together")
@@ -170,8 +183,9 @@ def nothing_allowed(
 def _only_by_rejection(rule: Constraint, schema: Schema, rows: np.ndarray) -> RowError:
     return RowError(
         rows,
-        f"the rule `{rule.text(schema)}` is given as functions, whose allowed outputs cannot be listed; "
-        "enforce it by rejecting draws, or write it in words.",
+        f"the rule `{rule.text(schema)}` is given as functions, whose allowed outputs cannot be listed, so "
+        "that no predictive can be truncated to them; enforce all rules by rejecting draws and none by "
+        "truncation, or write it in words.",
     )
 
 
@@ -220,7 +234,9 @@ def _merged(intervals: Intervals) -> Intervals:
     return Intervals(lower[:, :slots], upper[:, :slots])
 
 
-def _clipped(probabilities: Float[np.ndarray, "m C"], located: ProbabilityIntervals) -> np.ndarray:
+def _clipped(
+    probabilities: Float[np.ndarray, "m C"], located: ProbabilityIntervals, possible: Bool[np.ndarray, "m C"]
+) -> np.ndarray:
     """Each row with the members' total moved to the nearest part of its bounds; obeying rows unchanged."""
     margin = np.asarray(violation.margin(None, located, probabilities))
     outside = np.flatnonzero(margin > 0)
@@ -233,11 +249,11 @@ def _clipped(probabilities: Float[np.ndarray, "m C"], located: ProbabilityInterv
             for low, high in zip(located.lower[row], located.upper[row], strict=True)
             if low <= high
         ]
-        if not ends or members.all() or not members.any():
-            continue  # for the caller to refuse
+        if not ends or not (members & possible[row]).any() or not (~members & possible[row]).any():
+            continue  # nothing can be moved: for the caller to refuse
         wanted = min(ends, key=lambda end: abs(end - total))
-        result[row, members] = _scaled(probabilities[row, members], wanted)
-        result[row, ~members] = _scaled(probabilities[row, ~members], 1.0 - wanted)
+        for part, share in ((members, wanted), (~members, 1.0 - wanted)):
+            result[row, part] = _scaled(probabilities[row, part], share, possible[row, part])
     return result
 
 
@@ -248,22 +264,26 @@ def _put_inside(total: float, low: float, high: float) -> float:
     return float(np.clip(total, inner_low, inner_high))
 
 
-def _scaled(part: Float[np.ndarray, " k"], total: float) -> Float[np.ndarray, " k"]:
+def _scaled(
+    part: Float[np.ndarray, " k"], total: float, possible: Bool[np.ndarray, " k"]
+) -> Float[np.ndarray, " k"]:
+    """The part with another total; where there is nothing to scale, the possible classes share it."""
     present = part.sum()
-    return part * (total / present) if present > 0 else np.full(len(part), total / len(part))
+    return part * (total / present) if present > 0 else possible * (total / possible.sum())
 
 
 def _nearest_distribution(
     start: Float[np.ndarray, " C"],
     allowed: Bool[np.ndarray, " C"],
+    possible: Bool[np.ndarray, " C"],
     bounds: list[tuple[ProbabilityIntervals, int]],
 ) -> Float[np.ndarray, " C"] | None:
     """The distribution nearest in total variation that obeys; None where there is none.
 
     Obeying is a union of polytopes: one for each choice of an interval of every bound and of the allowed
-    class that is most probable. Each is a linear programme over (p, t) with t ≥ |p − start|.
+    class that is most probable, which needs no choice where no other class is possible. Each is a linear
+    programme over (p, t) with t ≥ |p − start|.
     """
-    classes = len(start)
     slots = [
         [
             (np.asarray(located.members)[at], float(low), float(high))
@@ -272,26 +292,33 @@ def _nearest_distribution(
         ]
         for located, at in bounds
     ]
-    leaders = np.flatnonzero(allowed) if not allowed.all() else [-1]
+    rivals = possible & ~allowed
+    leaders = np.flatnonzero(allowed) if rivals.any() else [-1]
     best: tuple[float, np.ndarray] | None = None
     for leader, *chosen in itertools.product(leaders, *slots):
         for room in (INSIDE, 0.0):
-            found = _programme(start, allowed, int(leader), chosen, room, classes)
-            if found is not None:
+            found = _programme(start, rivals, possible, int(leader), chosen, room)
+            # The solver is content with bounds that are met to seven digits.
+            if found is not None and all(_within(found[1], *bound) for bound in chosen):
                 best = found if best is None or found[0] < best[0] else best
                 break
     return None if best is None else best[1]
 
 
+def _within(probabilities: np.ndarray, members: np.ndarray, low: float, high: float) -> bool:
+    return bool(low <= np.where(members, probabilities, 0.0).sum() <= high)
+
+
 def _programme(
-    start: np.ndarray, allowed: np.ndarray, leader: int, chosen: list, room: float, classes: int
+    start: np.ndarray, rivals: np.ndarray, possible: np.ndarray, leader: int, chosen: list, room: float
 ) -> tuple[float, np.ndarray] | None:
+    classes = len(start)
     rows, limits = [], []
     for members, low, high in chosen:
         inner = min(room, 0.25 * (high - low))
         rows += [-members.astype(float), members.astype(float)]
         limits += [-(low + inner if low > 0 else low), high - inner if high < 1 else high]
-    for other in np.flatnonzero(~allowed) if leader >= 0 else []:
+    for other in np.flatnonzero(rivals):
         difference = np.zeros(classes)
         difference[other], difference[leader] = 1.0, -1.0
         rows.append(difference)
@@ -302,10 +329,11 @@ def _programme(
     limits += [*start, *-start]
     cost = np.concatenate([np.zeros(classes), np.ones(classes)])
     total = np.concatenate([np.ones(classes), np.zeros(classes)])[None]
+    most = [(0.0, None if may else 0.0) for may in possible] + [(0.0, None)] * classes
     answer = linprog(
-        cost, A_ub=np.array(constraints), b_ub=np.array(limits), A_eq=total, b_eq=[1.0], bounds=(0, None)
+        cost, A_ub=np.array(constraints), b_ub=np.array(limits), A_eq=total, b_eq=[1.0], bounds=most
     )
     if not answer.success or answer.x is None:
         return None
-    found = np.maximum(answer.x[:classes], 0.0)
+    found = np.where(possible, np.maximum(answer.x[:classes], 0.0), 0.0)
     return float(np.abs(found - start).sum()), found

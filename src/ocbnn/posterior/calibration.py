@@ -23,8 +23,7 @@ from ocbnn.posterior.allowed import rows_from
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import CONFIDENCE, clopper_pearson, require_confidence
 from ocbnn.posterior.functions import Table, as_coded, function_blocks
-from ocbnn.posterior.predict import obeying_draws, predict
-from ocbnn.posterior.truncate import truncate
+from ocbnn.posterior.predict import obeying_draws, predict, restricted
 
 BINS = 10
 LEAST_ROWS = 10
@@ -116,12 +115,11 @@ def judged(posterior: Posterior, table: Table, y: Any) -> Judged:
         return _judged_classes(probabilities, truth)
     raw, below = target.to_raw(truth), np.empty(len(coded))
     if posterior.truncated:
-        below = truncate(posterior, posterior.truncated).probability_below(coded, raw)
+        below = restricted(posterior).probability_below(coded, raw)
     else:
-        rules = tuple(term.rule for term in posterior.enforced)
         for block, values in function_blocks(posterior, coded):
             with rows_from(block.start):
-                obeying = obeying_draws(posterior, rules, coded[block], values)
+                obeying = obeying_draws(posterior, posterior.rules_in_force, coded[block], values)
             each = ndtr((raw[block] - values) / posterior.noise[:, None])
             below[block] = np.where(obeying, each, 0.0).sum(axis=0) / obeying.sum(axis=0)
     needed = np.abs(2.0 * below - 1.0)

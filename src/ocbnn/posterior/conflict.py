@@ -23,10 +23,9 @@ from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import Figure
 from ocbnn.posterior.functions import Table, as_coded, function_blocks
 from ocbnn.posterior.mixtures import Mixture, log_density
-from ocbnn.posterior.predict import obeying_draws, point_values, predict
+from ocbnn.posterior.predict import obeying_draws, point_values, predict, restricted
 from ocbnn.posterior.satisfaction import satisfaction
 from ocbnn.posterior.search import rule_name
-from ocbnn.posterior.truncate import Truncated
 from ocbnn.priors.conditional import RuleTerm
 
 POINTS = 500
@@ -160,12 +159,12 @@ def log_scores(posterior: Posterior, table: Table, y: Any) -> Float[np.ndarray, 
         return np.log(np.maximum(probabilities[np.arange(len(coded)), model_y], least))
     raw = target.to_raw(model_y)
     if posterior.truncated:
-        scores = Truncated(posterior, posterior.truncated).log_density(coded, raw)
+        scores = restricted(posterior).log_density(coded, raw)
         return np.where(np.isneginf(scores), np.log(least), scores)
-    scores, rules = np.empty(len(coded)), tuple(term.rule for term in posterior.enforced)
+    scores = np.empty(len(coded))
     for block, values in function_blocks(posterior, coded):
         with rows_from(block.start):
-            obeying = obeying_draws(posterior, rules, coded[block], values)
+            obeying = obeying_draws(posterior, posterior.rules_in_force, coded[block], values)
         scores[block] = log_density(Mixture(values, posterior.noise), raw[block], obeying)
     return scores
 

@@ -59,7 +59,8 @@ class Posterior:
             diagnostics.
         kept: which draws remain after rejection; None for all of them.
         enforced: the rules that rejection has been applied for; point predictions obey them.
-        truncated: the rules that every prediction is restricted to (`enforce.truncate`).
+        truncated: the rules that every prediction is restricted to (`enforce.truncate`); where there are any,
+            it is restricted to the enforced ones too.
         log_density: of every draw, where the engine knows it.
     """
 
@@ -121,6 +122,11 @@ class Posterior:
     def rules(self) -> tuple[RuleTerm, ...]:
         """The rules of the model: those it is conditioned on, then those its base prior has learnt."""
         return all_rules(self.model)
+
+    @property
+    def rules_in_force(self) -> tuple[Constraint, ...]:
+        """All rules that predictions obey: those they are truncated by, and those of rejection."""
+        return tuple(dict.fromkeys((*self.truncated, *(term.rule for term in self.enforced))))
 
     @property
     def has_chains(self) -> bool:

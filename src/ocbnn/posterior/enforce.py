@@ -22,7 +22,7 @@ from ocbnn.posterior.allowed import EnforcementError, broken
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import CONFIDENCE, Figure, require_confidence, share_figure
 from ocbnn.posterior.functions import model_function_blocks
-from ocbnn.posterior.search import Rule, climb, deterministic, rule_name
+from ocbnn.posterior.search import Rule, climb, deterministic, require_points, rule_name
 from ocbnn.posterior.truncate import Truncated, truncate
 from ocbnn.priors.conditional import RuleTerm
 
@@ -44,10 +44,12 @@ class Rejection:
         acceptance: share of draws kept, with its interval.
         by_chain: share of each chain's draws.
         empty_chains: chains, counted from 0, of which nothing was kept; they no longer have a say.
-        by_rule: share of draws that break each rule, by its name or text.
+        by_rule: share of draws that break each rule, by its name or text, whatever the other rules say: every
+            rule is tried, and searched for, on all draws.
         points: fresh points tried for each rule.
         points_found: points found by ascent and tried too.
-        unfinished: rules whose search still found draws that violate when its rounds ran out, by name.
+        unfinished: rules whose search still found draws that violate when its rounds ran out, by name; not
+            those of which all draws that were searched then are rejected.
     """
 
     posterior: Posterior
@@ -101,27 +103,25 @@ def reject(
         EnforcementError: nothing survives.
     """
     require_confidence(confidence)
+    require_points(points, key)
     terms = deterministic(posterior, rules)
     flat = posterior.flat
-    kept = np.ones(len(flat), dtype=bool)
-    by_rule: dict[str, float] = {}
+    breaks = np.zeros((len(terms), len(flat)), dtype=bool)
+    unjudged = np.zeros_like(breaks)
     found_in_all = 0
-    unfinished: list[str] = []
     for index, term in enumerate(terms):
-        checked = term.fresh(points, key)
-        vertices = term.rule.region.vertices(term.schema)
-        breaks = _breaks(posterior, term, flat, np.concatenate([checked, vertices]))
-        if ascent:
-            still = np.flatnonzero(kept & ~breaks)
-            more, found, finished = _searched(posterior, term, flat[still], (key, index))
-            breaks[still] |= more
+        tried = np.concatenate([term.fresh(points, key), term.rule.region.vertices(term.schema)])
+        breaks[index] = _breaks(posterior, term, flat, tried)
+    if ascent and not breaks.any(axis=0).all():  # if nothing is left, there is nothing to search for
+        for index, term in enumerate(terms):
+            still = np.flatnonzero(~breaks[index])
+            breaks[index, still], unjudged[index, still], found = _searched(posterior, term, flat[still], key)
             found_in_all += found
-            if not finished:
-                unfinished.append(rule_name(term))
-        by_rule[rule_name(term)] = float(breaks.mean())
-        kept &= ~breaks
+    kept = ~breaks.any(axis=0)
+    by_rule = {rule_name(term): float(each.mean()) for term, each in zip(terms, breaks, strict=True)}
     if not kept.any():
         raise _nothing_survives(len(flat), by_rule)
+    unfinished = [rule_name(term) for term, each in zip(terms, unjudged, strict=True) if (each & kept).any()]
     before = posterior.mask
     mask = before.copy()
     mask[before] = kept
@@ -129,7 +129,9 @@ def reject(
     share = np.where(before, mask, 0).astype(float)
     return Rejection(
         posterior=enforced,
-        acceptance=share_figure(share, before, chains=posterior.has_chains, confidence=confidence),
+        acceptance=share_figure(
+            share, before, chains=posterior.has_chains, draws=posterior.draws, confidence=confidence
+        ),
         by_chain=mask.sum(axis=1) / np.maximum(before.sum(axis=1), 1),
         empty_chains=tuple(int(chain) for chain in np.flatnonzero(~mask.any(axis=1))),
         by_rule=by_rule,
@@ -153,10 +155,10 @@ def _breaks(
 
 
 def _searched(
-    posterior: Posterior, term: RuleTerm, draws: Float[np.ndarray, "S size"], key: tuple[int, int]
-) -> tuple[Bool[np.ndarray, " S"], int, bool]:
-    """Which draws break the rule at points found by ascent, how many were found, and whether that was all."""
-    breaks, finished = np.zeros(len(draws), dtype=bool), True
+    posterior: Posterior, term: RuleTerm, draws: Float[np.ndarray, "S size"], key: int
+) -> tuple[Bool[np.ndarray, " S"], Bool[np.ndarray, " S"], int]:
+    """Which draws break the rule at points found by ascent, on which rounds ran out, and how many points."""
+    breaks, unjudged = np.zeros((2, len(draws)), dtype=bool)
     pool = np.zeros((0, len(term.schema.columns)))
     for first in range(0, len(draws), BATCH):
         batch = np.arange(first, min(first + BATCH, len(draws)))
@@ -170,7 +172,7 @@ def _searched(
                 posterior,
                 term,
                 draws[alive],
-                (*key, first, number),
+                (key, first, number),
                 score="worst draw",
                 starts=500,
                 rounds=15,
@@ -184,11 +186,11 @@ def _searched(
             breaks[alive[found]] = True
             pool = np.concatenate([pool, points])
         else:
-            finished &= bool(breaks[batch].all())
+            unjudged[batch] = True
     kept = np.flatnonzero(~breaks)
     if len(pool) and len(kept):  # what later batches broke, earlier ones may break too
         breaks[kept] = _breaks(posterior, term, draws[kept], pool)
-    return breaks, len(pool), finished
+    return breaks, unjudged, len(pool)
 
 
 def _nothing_survives(count: int, by_rule: dict[str, float]) -> OCBNNError:

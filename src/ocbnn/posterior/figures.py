@@ -45,10 +45,14 @@ __all__ = [
 
 Series = Float[np.ndarray, "chains draws"]
 Mask = Bool[np.ndarray, "chains draws"]
+Draws = Float[np.ndarray, "chains draws size"]
 
 
 class Figure(NamedTuple):
-    """An estimate, the ends of its confidence interval, and the effective number of draws behind it."""
+    """An estimate, the ends of its confidence interval, and the effective number of draws behind it.
+
+    That number is NaN where the interval comes from leaving out groups of draws, which does not need it.
+    """
 
     value: float
     low: float
@@ -59,8 +63,12 @@ class Figure(NamedTuple):
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
 
-def effective_draws(series: Series, kept: Mask, *, chains: bool) -> float:
-    """How many independent kept draws would say as much about the mean of the series over kept draws."""
+def effective_draws(series: Series, kept: Mask, *, chains: bool, draws: Draws | None = None) -> float:
+    """How many independent kept draws would say as much about the mean of the series over kept draws.
+
+    A series that never changes does not say how dependent draws are: then those of `draws` count that differ
+    from the one before, and one for each chain where they are not given. A chain that stands still is one.
+    """
     count = float(kept.sum())
     if not chains:
         return count
@@ -72,33 +80,53 @@ def effective_draws(series: Series, kept: Mask, *, chains: bool) -> float:
     residual = np.where(kept, series - series[kept].mean(), 0.0)
     residual = np.where(np.isfinite(residual), residual, 0.0)
     if np.ptp(residual) == 0.0:
-        return count
+        alive = kept.any(axis=1).sum()
+        return float(alive if draws is None else max((kept & _moved(draws[inside])).sum(), alive))
     if series.shape[1] < LEAST_DRAWS:
         return float(min(kept.any(axis=1).sum(), count))  # nothing is known of chains this short
     effective = float(bulk_ess(residual[..., None])[0])
     return min(max(effective * share, 1.0), count) if math.isfinite(effective) else 1.0
 
 
+def _moved(draws: Draws) -> Mask:
+    """Which draws differ from the one before in their chain; the first of each does."""
+    first = np.ones((len(draws), 1), dtype=bool)
+    return np.concatenate([first, (draws[:, 1:] != draws[:, :-1]).any(axis=-1)], axis=1)
+
+
 def share_figure(
-    share: Series, kept: Mask, *, chains: bool, instead: Series | None = None, confidence: float = CONFIDENCE
+    share: Series,
+    kept: Mask,
+    *,
+    chains: bool,
+    instead: Series | None = None,
+    draws: Draws | None = None,
+    confidence: float = CONFIDENCE,
 ) -> Figure:
     """The mean over kept draws of something in [0, 1], such as the share of points a draw violates.
 
     A series that never changes has no effective size of its own; then that of `instead` counts: the margins
-    behind it.
+    behind it; and where those never change either, the moves of the draws.
     """
     values = share[kept]
     value = float(values.mean())
     constant = np.ptp(values) == 0.0
     series = instead if constant and instead is not None else share
-    effective = effective_draws(series, kept, chains=chains)
+    effective = effective_draws(series, kept, chains=chains, draws=draws)
     return Figure(value, *share_ends(values, effective, confidence), effective)
 
 
-def mean_figure(series: Series, kept: Mask, *, chains: bool, confidence: float = CONFIDENCE) -> Figure:
+def mean_figure(
+    series: Series,
+    kept: Mask,
+    *,
+    chains: bool,
+    draws: Draws | None = None,
+    confidence: float = CONFIDENCE,
+) -> Figure:
     """The mean over kept draws of anything, with a normal interval; a ratio estimator's after rejection."""
     values = series[kept]
-    effective = effective_draws(series, kept, chains=chains)
+    effective = effective_draws(series, kept, chains=chains, draws=draws)
     spread = float(values.std(ddof=1)) if len(values) > 1 else math.inf
     value = float(values.mean())
     return Figure(value, *normal_ends(value, spread, effective, confidence), effective)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -27,11 +28,14 @@ from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.stored import (
     StoredModel,
     arrays_of,
+    model_rules,
     require_shapes,
     restored_posterior,
     stored_learnt,
     stored_rules,
     stored_scale,
+    stored_truncation,
+    written_names,
 )
 from ocbnn.priors.conditional import ConditionalPrior
 from ocbnn.rules.constraint import Constraint
@@ -53,7 +57,8 @@ from ocbnn.storing.documents import (
     written_arrays,
 )
 from ocbnn.storing.folders import existing_folder, read_file, write_folder
-from ocbnn.storing.parts import Arrays, stored_likelihood, stored_network, stored_rule
+from ocbnn.storing.memory import free_memory
+from ocbnn.storing.parts import Arrays, stored_likelihood, stored_network
 
 VERSION = 1
 MODEL, RULES, DRAWS, DIAGNOSTICS = "model.json", "rules.yaml", "draws.safetensors", "diagnostics.json"
@@ -72,6 +77,7 @@ TOLD = (
 )
 """What of the provenance is in diagnostics.json too."""
 LARGEST_DRAWS = 8 * 2**30
+LARGEST_DIAGNOSTICS = 4 * 2**20
 NO_RULES = b"[]\n"
 
 
@@ -118,32 +124,35 @@ def packed(posterior: Posterior, *, estimator: Mapping[str, Any] | None = None) 
         DIAGNOSTICS: json_text(diagnostics),
     }
     files[MODEL] = sealed(_stored(posterior, arrays, files, estimator))
-    for name, most in ((MODEL, LARGEST_TEXT), (DIAGNOSTICS, LARGEST_TEXT), (RULES, LARGEST_RULES)):
+    for name, most in ((MODEL, LARGEST_TEXT), (DIAGNOSTICS, LARGEST_DIAGNOSTICS), (RULES, LARGEST_RULES)):
         if len(files[name]) > most:
             raise FileError(f"{name} would have {len(files[name]):,} bytes, more than {most:,}.")
     return files
 
 
-def load(path: str | os.PathLike[str], *, largest: int = LARGEST_DRAWS) -> Loaded:
+def load(path: str | os.PathLike[str], *, largest: int | None = None) -> Loaded:
     """Read what `save` wrote.
 
     Args:
         path: the folder.
-        largest: bytes of draws that may be read into memory.
+        largest: bytes of draws that may be read into memory; 8 GiB unless given, or a quarter of the memory
+            that is free where that is less.
 
     Raises:
         FileError: a newer format, or a file that is damaged, missing, too large, or does not fit the others.
     """
     folder = existing_folder(path)
+    # A file can have more bytes than it takes on the disk, and reading takes two copies of them.
+    most = min(LARGEST_DRAWS, free_memory() // 4) if largest is None else largest
     text = read_file(folder, MODEL, LARGEST_TEXT)
     stored = opened(text, str(folder / MODEL), StoredModel, format="ocbnn", version=VERSION)
     try:
         schema = Schema.from_json(stored.schema_)
         network = require_shapes(stored, schema)
-        diagnostics = read_json(checked(folder, DIAGNOSTICS, stored.files, LARGEST_TEXT), DIAGNOSTICS)
+        diagnostics = read_json(checked(folder, DIAGNOSTICS, stored.files, LARGEST_DIAGNOSTICS), DIAGNOSTICS)
         constraints = _constraints(folder, stored, schema)
         arrays = checked_arrays(
-            checked(folder, DRAWS, stored.files, largest, stored.arrays), DRAWS, stored.arrays
+            checked(folder, DRAWS, stored.files, most, stored.arrays), DRAWS, stored.arrays
         )
         posterior = restored_posterior(stored, schema, network, constraints, arrays)
     except FileError as error:
@@ -157,8 +166,8 @@ def _stored(
     posterior: Posterior, arrays: Arrays, files: Mapping[str, bytes], estimator: Mapping[str, Any] | None
 ) -> StoredModel:
     model = posterior.model
-    enforced = [rule.rule for rule in posterior.enforced]
-    if any(rule not in [own.rule for own in posterior.rules] for rule in enforced):
+    own = [term.rule for term in posterior.rules]
+    if any(term.rule not in own for term in posterior.enforced):
         raise FileError(
             "The model cannot be saved: a rule was enforced on it that is not among its own. Enforce it "
             "again after loading, or fit with it."
@@ -173,20 +182,23 @@ def _stored(
             likelihood=stored_likelihood(model.likelihood),
             prior_scale=stored_scale(model.prior),
             learnt=stored_learnt(model.prior),
-            rules=[stored_rule(rule, enforced=rule.rule in enforced) for rule in stored_rules(model)],
+            rules=stored_rules(posterior),
             conditional=isinstance(model.prior, ConditionalPrior),
             arrays=declared_arrays(arrays),
             provenance=dict(posterior.provenance),
-            truncated=[rule.text(posterior.schema) for rule in posterior.truncated],
+            truncated=stored_truncation(posterior),
             estimator=None if estimator is None else dict(estimator),
             files=declared_files(files),
         )
+    except RuleError as error:
+        raise FileError(f"The model cannot be saved: {error}") from None
     except ValidationError as error:
         raise FileError(f"The model cannot be saved: {first_complaint(error)}.") from None
 
 
 def _rules_text(posterior: Posterior) -> bytes:
-    rules = [term.rule for term in stored_rules(posterior.model)]
+    terms, names = model_rules(posterior.model), written_names(posterior.model)
+    rules = [replace(term.rule, name=name) for term, name in zip(terms, names, strict=True)]
     if not rules:
         return NO_RULES
     try:

@@ -6,6 +6,7 @@ rows it comes with, and little is ever compiled or held.
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,11 @@ TOGETHER = 64
 """Draws computed by one call."""
 
 Table = pd.DataFrame | np.ndarray
+
+
+def whole(number: object) -> bool:
+    """Whether it is a whole number, of Python or NumPy; True and False are none."""
+    return isinstance(number, numbers.Integral) and not isinstance(number, bool)
 
 
 def as_coded(posterior: Posterior, table: Table) -> Float[np.ndarray, "n Q"]:

@@ -16,6 +16,8 @@ from scipy.special import logsumexp, ndtr, ndtri
 STEPS = 200
 PRECISION = 1e-12
 """Of quantiles, as a share of the bracket they are looked for in."""
+CLOSE = 1e-9
+"""How near its level the probability below a quantile is."""
 GRID, EDGE = 65, 0.02
 """Places at which the shortest interval may begin, and how much of the rest lies beyond them at least."""
 FAR = 39.0
@@ -185,6 +187,7 @@ def _quantile(
     width = np.maximum(high - low, np.finfo(float).tiny)
     total = None if allowed is None else _below(mixture, allowed, np.full(len(low), np.inf))[0]
     value, active = _start(mixture, level, low, high), np.flatnonzero(high > low)
+    least = np.full(len(value), np.inf)
     for _ in range(STEPS):
         if not active.size:
             break
@@ -199,11 +202,14 @@ def _quantile(
         with np.errstate(all="ignore"):
             newton = value[active] - (probability - level[active]) / slope
         inside = (newton > low[active]) & (newton < high[active])
-        near = PRECISION * width[active]
-        # Newton is believed only where it hardly moves: then the root is as near, whatever the bracket.
-        settled = np.abs(newton - value[active]) <= near
+        near, gap = PRECISION * width[active], np.abs(probability - level[active])
+        settled = (np.abs(newton - value[active]) <= near) & (gap <= CLOSE)
+        # Within the peaks of draws of little noise Newton's steps are small wherever the root is, so it has
+        # to halve the least gap so far, or else the bracket is halved.
+        fast = inside & (gap <= 0.5 * least[active])
+        least[active] = np.minimum(least[active], gap)
         middle = 0.5 * (low[active] + high[active])
-        following = np.where(settled, value[active], np.where(inside, newton, middle))
+        following = np.where(settled, value[active], np.where(fast, newton, middle))
         done = settled | (high[active] - low[active] <= near)
         value[active] = following
         active = active[~done]

@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float
 from ocbnn.errors import OCBNNError
 from ocbnn.posterior import allowed as allowing
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import Table, as_coded, function_blocks, function_draws
+from ocbnn.posterior.functions import Table, as_coded, function_blocks, function_draws, whole
 from ocbnn.posterior.mixtures import Intervals, Mixture, quantiles, shortest_interval
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.outputs import Functions
@@ -118,10 +118,10 @@ def predict(
         coverage: of the highest-density intervals; None for none.
     """
     if posterior.truncated:
-        return _truncated(posterior).predict(table, levels=levels, coverage=coverage)
+        return restricted(posterior).predict(table, levels=levels, coverage=coverage)
     levels = checked_levels(levels, coverage)
     coded = as_coded(posterior, table)
-    rules = tuple(rule.rule for rule in posterior.enforced)
+    rules = posterior.rules_in_force
     blocks = []
     for block, values in function_blocks(posterior, coded):
         summarise = _class_block if posterior.classes else _number_block
@@ -130,10 +130,11 @@ def predict(
     return joined(blocks, posterior, levels, coverage)
 
 
-def _truncated(posterior: Posterior) -> Truncated:
+def restricted(posterior: Posterior) -> Truncated:
+    """What a truncated posterior predicts, by all rules in force."""
     from ocbnn.posterior.truncate import Truncated  # which is made of what is here
 
-    return Truncated(posterior, posterior.truncated)
+    return Truncated(posterior, posterior.rules_in_force)
 
 
 def point_values(posterior: Posterior, coded: Float[np.ndarray, "b Q"], values: np.ndarray) -> np.ndarray:
@@ -142,7 +143,7 @@ def point_values(posterior: Posterior, coded: Float[np.ndarray, "b Q"], values: 
     Where enforcement finds nothing to predict it is the mean of the draws, so that what is wrong is seen.
     """
     result = values.mean(axis=0)
-    rows = np.arange(len(coded) if posterior.enforced or posterior.truncated else 0)
+    rows = np.arange(len(coded) if posterior.rules_in_force else 0)
     while rows.size:
         try:
             found = predict(posterior, coded[rows], levels=(), coverage=None)
@@ -167,9 +168,9 @@ def sample_function(
 ) -> np.ndarray:
     """Φ of `count` draws taken by lot, of all draws unless given: `(count, n)` raw, or `(count, n, C)`."""
     coded = as_coded(posterior, table)
-    draws = posterior.flat[_chosen(posterior, count, np.random.default_rng(key))]
-    blocks = [values for _, values in function_blocks(posterior, coded, draws)]
-    return np.concatenate(blocks, axis=1) if blocks else function_draws(posterior, coded)[: len(draws)]
+    chosen = _chosen(posterior, count, np.random.default_rng(key))
+    blocks = [values for _, values in function_blocks(posterior, coded, posterior.flat[chosen])]
+    return np.concatenate(blocks, axis=1) if blocks else function_draws(posterior, coded)[chosen]
 
 
 def sample_observation(
@@ -181,7 +182,7 @@ def sample_observation(
     """
     if posterior.truncated:
         total = len(posterior.flat) if count is None else count
-        return _truncated(posterior).sample_observation(table, total, key=key)
+        return restricted(posterior).sample_observation(table, total, key=key)
     generator = np.random.default_rng(key)
     chosen = _chosen(posterior, count, generator)
     coded = as_coded(posterior, table)
@@ -191,6 +192,12 @@ def sample_observation(
         drawn = noisy(posterior, values, generator, noise)
         blocks.append(labels(posterior, drawn) if posterior.classes else drawn)
     return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(chosen), 0))
+
+
+def require_count(count: int) -> None:
+    """Refuse a number of samples that is none."""
+    if not whole(count) or count < 1:
+        raise OCBNNError(f"A number of samples is a whole number, at least 1; got {count!r}.")
 
 
 def noisy(
@@ -345,7 +352,7 @@ def _class_block(
     if rules:
         allowed = allowing.allowed_classes(_in_words(rules), posterior.schema, coded)
         probabilities = allowing.obeying_probabilities(
-            _in_words(rules), posterior.schema, coded, probabilities, allowed
+            _in_words(rules), posterior.schema, coded, probabilities, allowed, np.ones_like(allowed)
         )
         probabilities = _without_broken_functions(posterior, rules, coded, values, obeying, probabilities)
         best = np.argmax(np.where(allowed, probabilities, -1.0), axis=1)
@@ -436,6 +443,5 @@ def _chosen(posterior: Posterior, count: int | None, generator: np.random.Genera
     total = len(posterior.flat)
     if count is None:
         return np.arange(total)
-    if count < 1:
-        raise OCBNNError(f"At least one sample is needed, not {count}.")
+    require_count(count)
     return generator.choice(total, size=count, replace=count > total)

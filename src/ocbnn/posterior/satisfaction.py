@@ -20,7 +20,6 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ocbnn import violation
-from ocbnn.errors import OCBNNError
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import (
     CONFIDENCE,
@@ -45,7 +44,7 @@ from ocbnn.posterior.satisfied import (
     raw_point,
     verdict,
 )
-from ocbnn.posterior.search import Rule, as_rule_terms, climb, rule_name
+from ocbnn.posterior.search import Rule, as_rule_terms, climb, require_points, rule_name
 from ocbnn.posterior.targets import target_satisfaction
 from ocbnn.priors.conditional import RuleTerm
 from ocbnn.rules.located import AllowedClasses
@@ -77,9 +76,8 @@ def satisfaction(
         confidence: of the intervals.
     """
     require_confidence(confidence)
+    require_points(points, key)
     terms = as_rule_terms(posterior, rules)
-    if points < 1:
-        raise OCBNNError(f"Satisfaction needs at least one point, not {points}.")
     if by is not None:
         posterior.schema.index(by)
     measured: list[_Measured] = []
@@ -170,7 +168,7 @@ def _at_fresh(
 ) -> _AtFresh:
     kept = posterior.mask.ravel()
     weights = leave_one_out(draw_groups(posterior))
-    forced = term.rule in (*posterior.truncated, *(each.rule for each in posterior.enforced))
+    forced = term.rule in posterior.rules_in_force
     violated = np.empty((kept.size, len(fresh)), dtype=bool)
     largest = np.full(kept.size, -np.inf)
     breaks, without, masses, badness = [], [], [], []
@@ -220,9 +218,8 @@ def _badness(margins: Float[np.ndarray, "draws n"]) -> Float[np.ndarray, "2 n"]:
 def _deterministic(
     posterior: Posterior, term: RuleTerm, found: _Measured, by: str | None, confidence: float
 ) -> Satisfaction:
-    kept, chains = posterior.mask, posterior.has_chains
-    epsilon = share_figure(found.share, kept, chains=chains, instead=found.largest, confidence=confidence)
-    split = halves(posterior)
+    kept, split = posterior.mask, halves(posterior)
+    epsilon = _share_figure(posterior, found.share, kept, found.largest, confidence)
     return Satisfaction(
         name=rule_name(term),
         text=term.rule.text(term.schema),
@@ -231,16 +228,10 @@ def _deterministic(
         points=len(found.coded),
         points_found=found.found,
         epsilon_mean=epsilon,
-        epsilon_worst=share_figure(
-            found.worst_series,
-            split.estimating,
-            chains=chains,
-            instead=found.worst_margins,
-            confidence=confidence,
+        epsilon_worst=_share_figure(
+            posterior, found.worst_series, split.estimating, found.worst_margins, confidence
         ),
-        draws_violating=share_figure(
-            found.anywhere, kept, chains=chains, instead=found.largest, confidence=confidence
-        ),
+        draws_violating=_share_figure(posterior, found.anywhere, kept, found.largest, confidence),
         points_violating=_points_figure(found.point_breaks, found.point_breaks_without, epsilon, confidence),
         worst_point=raw_point(term.schema, found.worst),
         worst_how=split.how,
@@ -249,8 +240,28 @@ def _deterministic(
     )
 
 
+def _share_figure(
+    posterior: Posterior,
+    share: Float[np.ndarray, "chains draws"],
+    kept: Bool[np.ndarray, "chains draws"],
+    margins: Float[np.ndarray, "chains draws"],
+    confidence: float,
+) -> Figure:
+    """The figure of a share of each draw, with the margins behind it."""
+    return share_figure(
+        share,
+        kept,
+        chains=posterior.has_chains,
+        instead=margins,
+        draws=posterior.draws,
+        confidence=confidence,
+    )
+
+
 def _mass_figure(posterior: Posterior, mass: Float[np.ndarray, "chains draws"], confidence: float) -> Figure:
-    figure = mean_figure(mass, posterior.mask, chains=posterior.has_chains, confidence=confidence)
+    figure = mean_figure(
+        mass, posterior.mask, chains=posterior.has_chains, draws=posterior.draws, confidence=confidence
+    )
     return figure._replace(low=max(figure.low, 0.0), high=min(figure.high, 1.0))
 
 
@@ -281,8 +292,7 @@ def _groups(
     largest = np.max([each.largest for each in measured], axis=0)
 
     def figure(series: np.ndarray, mask: np.ndarray) -> Figure:
-        values = series.astype(float).reshape(shape)
-        return share_figure(values, mask, chains=posterior.has_chains, instead=largest, confidence=confidence)
+        return _share_figure(posterior, series.astype(float).reshape(shape), mask, largest, confidence)
 
     result = []
     for label, members in column_groups(posterior.schema, by, coded):
@@ -325,11 +335,11 @@ def _overall(
     }
     if not measured:
         return Satisfaction(verdict=worst_verdict, **common)  # type: ignore[arg-type]
-    kept, chains = posterior.mask, posterior.has_chains
+    kept = posterior.mask
     share = np.mean([each.share for each in measured], axis=0)
     anywhere = np.max([each.anywhere for each in measured], axis=0)
     largest = np.max([each.largest for each in measured], axis=0)
-    epsilon = share_figure(share, kept, chains=chains, instead=largest, confidence=confidence)
+    epsilon = _share_figure(posterior, share, kept, largest, confidence)
     deterministic = [each for each in results if each.epsilon_mean is not None]
     # The rule is chosen by the finding half too, as its point was.
     worst = deterministic[int(np.argmax([each.worst_finding for each in measured]))]
@@ -339,7 +349,7 @@ def _overall(
         verdict=worst_verdict,
         epsilon_mean=epsilon,
         epsilon_worst=worst.epsilon_worst,
-        draws_violating=share_figure(anywhere, kept, chains=chains, instead=largest, confidence=confidence),
+        draws_violating=_share_figure(posterior, anywhere, kept, largest, confidence),
         points_violating=_points_figure(breaks, without, epsilon, confidence),
         worst_point=worst.worst_point,
         worst_how=f"{worst.name}: {worst.worst_how}",

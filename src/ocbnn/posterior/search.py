@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from ocbnn.errors import OCBNNError
 from ocbnn.inference.ascent import Score, worst_points
 from ocbnn.posterior.allowed import EnforcementError
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import model_function_blocks
+from ocbnn.posterior.functions import model_function_blocks, whole
 from ocbnn.priors.conditional import RuleTerm
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
@@ -20,6 +21,19 @@ SEARCHED_DRAWS = 200
 """Draws that the ascent looks at, evenly spaced: it has to find a place, not to estimate."""
 
 Rule = RuleTerm | Constraint | str
+
+
+def require_points(points: int, key: int) -> None:
+    """Refuse a number of fresh points, or a seed, that is none."""
+    if not whole(points) or points < 1:
+        raise OCBNNError(f"points is a whole number, at least one point; got {points!r}.")
+    if not whole(key) or key < 0:
+        raise OCBNNError(f"key is the seed of the points, a whole number from 0 on; got {key!r}.")
+
+
+def evenly(count: int, most: int) -> np.ndarray:
+    """At most `most` of the numbers 0 to `count` − 1, evenly spaced, both ends among them."""
+    return np.unique(np.linspace(0, count - 1, min(most, count)).astype(int))
 
 
 def as_rule_terms(posterior: Posterior, rules: Sequence[Rule] | None) -> tuple[RuleTerm, ...]:
@@ -87,7 +101,7 @@ def climb(
     most: int = SEARCHED_DRAWS,
 ) -> Float[np.ndarray, "m Q"]:
     """Points at which these draws, or with `of_mean` their mean, break the rule most, the worst first."""
-    some = draws[np.unique(np.linspace(0, len(draws) - 1, min(most, len(draws))).astype(int))]
+    some = draws[evenly(len(draws), most)]
     of_draws = outputs_at(posterior, some)
 
     def functions(inputs: Float[np.ndarray, "n D"]) -> np.ndarray:

@@ -6,7 +6,6 @@ Only what this file names can come out of a saved model: numbers, text, and the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -15,7 +14,7 @@ from pydantic import Field, JsonValue
 from ocbnn.amortize.prior import AmortizedPrior
 from ocbnn.amortize.stored import StoredLearnt, gaussian_arrays, restored_amortized, stored_amortized
 from ocbnn.errors import FileError, OCBNNError
-from ocbnn.inference.feed import rule_terms
+from ocbnn.inference.feed import all_rules, rule_terms
 from ocbnn.model import Model
 from ocbnn.networks import MLP
 from ocbnn.posterior.draws import Posterior
@@ -24,6 +23,7 @@ from ocbnn.priors.conditional import ConditionalPrior, RuleTerm
 from ocbnn.priors.diagonal import DiagonalGaussian
 from ocbnn.priors.isotropic import IsotropicGaussian
 from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.files import RuleEntry, dump_rules
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 from ocbnn.storing.documents import LARGEST_RULES
@@ -40,6 +40,7 @@ from ocbnn.storing.parts import (
     restored_network,
     restored_rule,
     rule_arrays,
+    stored_rule,
 )
 
 GAUSSIAN = ("prior_mean", "prior_sd")
@@ -51,7 +52,7 @@ class StoredModel(Strict):
 
     The base prior is N(0, prior_scale²), one scale for "each" weight, or a "gaussian" with means; `learnt`
     says what that has learnt. Of `rules`, those it has learnt are the last ones. `truncated` are the rules
-    that predictions are restricted to, in words.
+    that predictions are restricted to, as in a file of rules; the first models had only their words.
     """
 
     format: Literal["ocbnn"]
@@ -66,7 +67,7 @@ class StoredModel(Strict):
     conditional: bool
     arrays: Annotated[dict[str, StoredArray], Field(max_length=30_000)]
     provenance: dict[str, JsonValue]
-    truncated: Annotated[list[str], Field(max_length=10_000, default_factory=list)]
+    truncated: Annotated[list[RuleEntry | str], Field(max_length=10_000, default_factory=list)]
     estimator: dict[str, JsonValue] | None
     files: dict[str, StoredFile]
 
@@ -102,20 +103,50 @@ def prior_arrays(prior: Prior | ConditionalPrior) -> Arrays:
     return {}
 
 
-def stored_rules(model: Model) -> tuple[RuleTerm, ...]:
-    """The rules the model is conditioned on, then all that its base prior has learnt.
+def model_rules(model: Model) -> tuple[RuleTerm, ...]:
+    """The rules the model is conditioned on, then all that its base prior has learnt."""
+    return (*rule_terms(model), *learnt_rules(model.prior))
 
-    A name is given once in a file of rules: one that has both meanings says which it is.
+
+def written_names(model: Model) -> list[str | None]:
+    """What `model_rules` are called in a file of rules, where a name is given once.
+
+    One that a learnt rule shares with another says which it is.
     """
-    terms, learnt = rule_terms(model), learnt_rules(model.prior)
-    taken = {term.rule.name for term in terms} - {None}
-    renamed = (
-        replace(term, rule=replace(term.rule, name=f"{term.rule.name} (learnt)"))
-        if term.rule.name in taken
-        else term
-        for term in learnt
-    )
-    return (*terms, *renamed)
+    names = [term.rule.name for term in rule_terms(model)]
+    for term in learnt_rules(model.prior):
+        name = term.rule.name
+        while name is not None and name in names:
+            name = f"{name} (learnt)"
+        names.append(name)
+    return names
+
+
+def stored_rules(posterior: Posterior) -> list[StoredRule]:
+    """How each of the model's rules entered the prior, and whether draws were rejected for it."""
+    model, enforced = posterior.model, [term.rule for term in posterior.enforced]
+    return [
+        stored_rule(
+            term, enforced=term.rule in enforced, name=None if name == term.rule.name else term.rule.name
+        )
+        for term, name in zip(model_rules(model), written_names(model), strict=True)
+    ]
+
+
+def stored_truncation(posterior: Posterior) -> list[RuleEntry | str]:
+    """The rules that predictions are restricted to, with all that is known of them."""
+    for rule in posterior.truncated:
+        dump_rules([rule], posterior.schema)  # which refuses what could not be read again
+    return [
+        RuleEntry(
+            name=rule.name,
+            rule=rule.text(posterior.schema),
+            source=rule.source,
+            reason=rule.reason,
+            tolerance=rule.tolerance,
+        )
+        for rule in posterior.truncated
+    ]
 
 
 def arrays_of(posterior: Posterior) -> Arrays:
@@ -127,7 +158,7 @@ def arrays_of(posterior: Posterior) -> Arrays:
         arrays["kept"] = posterior.kept.astype(np.uint8)
     if posterior.log_density is not None:
         arrays["log_density"] = np.asarray(posterior.log_density, dtype=np.float64)
-    for index, rule in enumerate(stored_rules(posterior.model)):
+    for index, rule in enumerate(model_rules(posterior.model)):
         arrays |= rule_arrays(index, rule)
     return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
@@ -192,13 +223,13 @@ def restored_posterior(
         base = _restored_base(stored, schema, network, terms[max(own, 0) :], arrays)
         prior = ConditionalPrior(base, network, likelihood, terms[:own]) if stored.conditional else base
         model = Model(network, likelihood, prior, schema)
-        enforced = tuple(term for term, each in zip(terms, stored.rules, strict=True) if each.enforced)
+        flagged = [term.rule for term, each in zip(terms, stored.rules, strict=True) if each.enforced]
         return Posterior(
             arrays["draws"],
             model,
             stored.provenance,
             kept=arrays["kept"].astype(bool) if "kept" in arrays else None,
-            enforced=enforced,
+            enforced=tuple(term for term in all_rules(model) if term.rule in flagged),
             truncated=_restored_truncation(stored, schema),
             log_density=arrays.get("log_density"),
         )
@@ -209,9 +240,20 @@ def restored_posterior(
 
 
 def _restored_truncation(stored: StoredModel, schema: Schema) -> tuple[Constraint, ...]:
-    if sum(map(len, stored.truncated)) > LARGEST_RULES:
+    entries = [RuleEntry(rule=each) if isinstance(each, str) else each for each in stored.truncated]
+    if sum(len(each.model_dump_json()) for each in entries) > LARGEST_RULES:
         raise FileError(f"The rules to truncate by have more than {LARGEST_RULES:,} characters.")
-    return tuple(parse_rule(text, schema) for text in stored.truncated)
+    return tuple(
+        parse_rule(
+            each.rule,
+            schema,
+            name=each.name,
+            source=each.source,
+            reason=each.reason,
+            tolerance=each.tolerance,
+        )
+        for each in entries
+    )
 
 
 def _restored_base(

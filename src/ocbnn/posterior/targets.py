@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from ocbnn.inference.ascent import highest_points
 from ocbnn.inference.divergences import class_divergences, moment_gaps, normal_divergences
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.figures import Figure, draw_groups, halves, jackknife, leave_one_out
+from ocbnn.posterior.figures import Figure, Halves, draw_groups, halves, jackknife, leave_one_out
 from ocbnn.posterior.functions import function_blocks
 from ocbnn.posterior.satisfied import (
     Divergence,
@@ -20,7 +20,7 @@ from ocbnn.posterior.satisfied import (
     raw_point,
     verdict,
 )
-from ocbnn.posterior.search import SEARCHED_DRAWS, climb, outputs_at, rule_name
+from ocbnn.posterior.search import SEARCHED_DRAWS, climb, evenly, outputs_at, rule_name
 from ocbnn.priors.conditional import RuleTerm
 from ocbnn.rules.located import Located, NormalMixture, in_model_units
 
@@ -50,11 +50,11 @@ def target_satisfaction(
     weights = np.concatenate(
         [np.stack([row / row.sum() for row in rows]), leave_one_out(draw_groups(posterior))]
     )
-    found = _divergences(posterior, term, candidates, weights)
+    found = _divergences(posterior, term, candidates, weights, _stands_for(split, kept))
 
     def figures(members: np.ndarray) -> dict[str, Figure]:
         means = {name: values[:, : len(fresh)][:, members].mean(axis=1) for name, values in found.items()}
-        return {name: _figure(mean, float(kept.sum()), confidence) for name, mean in means.items()}
+        return {name: _figure(mean, confidence) for name, mean in means.items()}
 
     divergences: dict[str, Divergence] = {}
     for name, figure in figures(np.ones(len(fresh), dtype=bool)).items():
@@ -79,11 +79,14 @@ def target_satisfaction(
     )
 
 
-def _figure(mean: Float[np.ndarray, " rows"], draws: float, confidence: float) -> Figure:
-    """The mean divergence of all kept draws, its interval from leaving out groups of them in turns."""
+def _figure(mean: Float[np.ndarray, " rows"], confidence: float) -> Figure:
+    """The mean divergence of all kept draws, its interval from leaving out groups of them in turns.
+
+    That interval counts groups: how many independent draws there are was never asked, so it is not a number.
+    """
     value, without = float(mean[0]), mean[3:]
     half = jackknife(value, without, confidence) if len(without) > 1 else np.inf
-    return Figure(value, max(value - half, 0.0), value + half, draws)
+    return Figure(value, max(value - half, 0.0), value + half, np.nan)
 
 
 def _farthest(
@@ -93,7 +96,7 @@ def _farthest(
     draws = posterior.draws[finding]
     if not isinstance(term.rule.locate(term.fresh(1, key), term.schema), NormalMixture):
         return climb(posterior, term, draws, (key, 1), score="worst draw", of_mean=True)
-    some = np.unique(np.linspace(0, len(draws) - 1, min(SEARCHED_DRAWS, len(draws))).astype(int))
+    some = evenly(len(draws), SEARCHED_DRAWS)
     outputs = outputs_at(posterior, draws[some])
     noise = replace(posterior, kept=finding).noise[some] / posterior.target.scale
 
@@ -106,18 +109,36 @@ def _farthest(
     return highest_points((key, 1), term, gaps, count=8, starts=1000, rounds=20).coded
 
 
+def _stands_for(split: Halves, kept: Bool[np.ndarray, "chains draws"]) -> Float[np.ndarray, " S"]:
+    """For how many kept draws each of the `NORMAL_DRAWS` stands that integrals are over; 0 for the others.
+
+    They are evenly spaced within each half: spaced over all draws they could leave one half out, whose draws
+    are every other one.
+    """
+    result = np.zeros(int(kept.sum()))
+    for half in (split.finding, split.estimating):
+        inside = np.flatnonzero(half[kept])
+        some = inside[evenly(len(inside), NORMAL_DRAWS // 2)]
+        result[some] = len(inside) / len(some)
+    return result
+
+
 def _divergences(
-    posterior: Posterior, term: RuleTerm, coded: Float[np.ndarray, "n Q"], weights: np.ndarray
+    posterior: Posterior,
+    term: RuleTerm,
+    coded: Float[np.ndarray, "n Q"],
+    weights: Float[np.ndarray, "rows S"],
+    stands_for: Float[np.ndarray, " S"],
 ) -> dict[str, Float[np.ndarray, "rows n"]]:
     """Each divergence by name, for each row of weights of the kept draws."""
+    some = np.flatnonzero(stands_for)
+    few = weights[:, some] * stands_for[some]
+    few = few / few.sum(axis=1, keepdims=True)
     parts: list[dict[str, np.ndarray]] = []
     for block, values in function_blocks(posterior, coded):
         located: Located = term.rule.locate(coded[block], term.schema)
         if not isinstance(located, NormalMixture):
             parts.append(class_divergences(located, np.tensordot(weights, values, axes=1)))
             continue
-        some = np.unique(np.linspace(0, len(values) - 1, min(NORMAL_DRAWS, len(values))).astype(int))
-        few = weights[:, some]
-        few = few / few.sum(axis=1, keepdims=True)
         parts.append(normal_divergences(located, values[some], posterior.noise[some], few))
     return {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}

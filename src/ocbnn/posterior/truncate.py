@@ -36,10 +36,10 @@ from ocbnn.posterior.predict import (
     labels,
     mixture_summary,
     obeying_draws,
+    require_count,
 )
 from ocbnn.posterior.search import Rule, deterministic
 from ocbnn.rules.constraint import Constraint
-from ocbnn.rules.outputs import Functions
 
 LEAST_MASS = 1e-6
 """Of the predictive in the allowed set: with less, the draws know nothing of what is allowed."""
@@ -48,12 +48,12 @@ LEAST_MASS = 1e-6
 def truncate(posterior: Posterior, rules: Sequence[Rule] | None = None) -> Truncated:
     """Predictions restricted to what the deterministic rules allow; the model's own unless given.
 
-    What was enforced on the posterior before stays in force.
+    What was enforced on the posterior before stays in force. Nothing can be truncated to a rule given as
+    functions: where one applies, also one that draws were rejected for, a prediction is an error.
     """
     named = tuple(term.rule for term in deterministic(posterior, rules))
-    before = (*posterior.truncated, *(term.rule for term in posterior.enforced))
-    earlier = [rule for rule in before if rule not in named and not isinstance(rule.output, Functions)]
-    return Truncated(posterior, (*named, *dict.fromkeys(earlier)))
+    earlier = (rule for rule in posterior.rules_in_force if rule not in named)
+    return Truncated(posterior, (*named, *earlier))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +103,14 @@ class Truncated:
 
     def sample_observation(self, table: Table, count: int, *, key: Any = 0) -> np.ndarray:
         """Samples of Y from the restricted predictive: raw y, or labels, `(count, n)`."""
+        require_count(count)
         generator = np.random.default_rng(key)
         coded = as_coded(self.posterior, table)
         blocks = []
         for block, values in function_blocks(self.posterior, coded):
             with allowing.rows_from(block.start):
                 blocks.append(self._samples(generator, coded[block], values, count))
-        return np.concatenate(blocks, axis=1)
+        return np.concatenate(blocks, axis=1) if blocks else np.zeros((count, 0))
 
     def probability_below(self, table: Table, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """P(Y <= y) under the restricted predictive at every row; numbers only."""
@@ -148,7 +149,8 @@ class Truncated:
         if self.posterior.classes:
             ends = np.cumsum(self._probabilities(coded, values), axis=-1)
             ends /= ends[:, -1:]
-            drawn = (ends < generator.random((count, len(coded), 1))).sum(axis=-1)
+            # So that a class without probability is never drawn: the numbers are below 1, and can be 0.
+            drawn = (ends <= generator.random((count, len(coded), 1))).sum(axis=-1)
             return labels(self.posterior, drawn)
         allowed, mixture = self._allowed(coded), Mixture(values, self.posterior.noise)
         self._checked_mass(coded, restricted_moments(mixture, allowed).total_mass)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"-?[0-9.]+([eE][-+]?[0-9]+)?")
 
 
-def read_label(sentence: Sentence, tree: Branch, labels: Sequence[Label], what: str) -> Label:
+def read_label(sentence: Sentence, tree: Branch, labels: Sequence[Label], what: str, column: str) -> Label:
     """The label that a bare, quoted or numeric text stands for; `what` names it in errors."""
     found = _find_label(sentence, tree, labels, what)
     if found is not None:
@@ -28,7 +28,9 @@ def read_label(sentence: Sentence, tree: Branch, labels: Sequence[Label], what: 
     if str(tree.data) in ("number", "minus") and all(isinstance(label, str) for label in labels):
         raise sentence.error(f"{sentence.slice(tree)} is a number, but needed is {what}: {known}.", tree)
     near = did_you_mean(_written(tree), [str(label) for label in labels], lambda near: f"`{near}`")
-    raise sentence.error(f"{sentence.slice(tree)} is not {what}; known are {known}.{near}", tree)
+    # A part of a table, such as a fold, need not show all labels.
+    remedy = f" Where the data do not show it, declare all: columns={{{column!r}: {{'levels': […]}}}}."
+    raise sentence.error(f"{sentence.slice(tree)} is not {what}; known are {known}.{near}{remedy}", tree)
 
 
 def _find_label(sentence: Sentence, tree: Branch, labels: Sequence[Label], what: str) -> Label | None:
@@ -123,8 +125,9 @@ def _class_indices(sentence: Sentence, tree: Branch, classes: tuple[Label, ...])
 
 def _class_index(sentence: Sentence, tree: Branch, classes: tuple[Label, ...]) -> frozenset[int]:
     target = sentence.schema.target
-    name = "the target" if target is None else name_text(target.name)
-    return frozenset({classes.index(read_label(sentence, tree, classes, f"a class of {name}"))})
+    column = "y" if target is None else target.name
+    what = f"a class of {name_text(column)}"
+    return frozenset({classes.index(read_label(sentence, tree, classes, what, column))})
 
 
 def _is_target(sentence: Sentence, tree: Branch) -> bool:

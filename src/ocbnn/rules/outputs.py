@@ -20,6 +20,7 @@ from ocbnn.expressions import (
     Expression,
     Number,
     Probability,
+    columns,
     evaluate,
     label_text,
     name_text,
@@ -44,6 +45,7 @@ from ocbnn.rules.located import (
 if TYPE_CHECKING:
     from ocbnn.schema import Label, Schema
 
+ROUNDING = 1e-9
 MARGIN = 0.1
 """How near a value has to be met unless said, in standard deviations of the target."""
 
@@ -179,6 +181,29 @@ class ClassProbabilities:
         return f"{name_text(target_name)} ~ Categorical({pairs})"
 
 
+def beyond_probabilities(output: RuleOutput, coded: Array, schema: Schema) -> str | None:
+    """Where a probability that the rule computes from columns leaves [0, 1] among these points, in words."""
+    if isinstance(output, ProbabilityTarget):
+        expressions: tuple[Expression, ...] = (output.value,)
+    elif isinstance(output, ClassProbabilities):
+        expressions = output.values[::-1]  # of `Bernoulli(p)` first p, which was written, then 1 − p
+    else:
+        return None
+    values = schema.values(coded)
+    for expression in expressions:
+        found = _located([expression], coded, schema, "the probability")[:, 0]
+        outside = (found < -ROUNDING) | (found > 1 + ROUNDING)
+        if outside.any():
+            first = int(np.argmax(outside))
+            named = sorted(columns(expression))
+            point = " and ".join(f"{name_text(name)} = {float(values[name][first]):.6g}" for name in named)
+            return (
+                f"`{text(expression)}` lies outside of [0, 1] at {int(outside.sum())} of {len(coded)} points "
+                f"of the rule: it is {float(found[first]):.6g} at {point or 'every one'}"
+            )
+    return None
+
+
 Inequality = Callable[[dict[str, Any], Any], Any]
 """g(x, y): x has the coded columns by name, y the target in raw units (or class probabilities, (…, n, C))."""
 
@@ -219,12 +244,12 @@ def _members(classes: tuple[Label, ...], points: int, schema: Schema) -> Array:
 def _located(expressions: list[Expression], coded: Array, schema: Schema, what: str) -> Array:
     """Each expression at each point, (n, K), all finite."""
     values = schema.values(coded)
-    columns = []
+    located = []
     for expression in expressions:
         column = np.broadcast_to(evaluate(expression, values, schema), (len(coded),))
         require(np.isfinite(column), values, f"{what} `{text(expression)}` is not a finite number")
-        columns.append(column)
-    return np.stack(columns, axis=1)
+        located.append(column)
+    return np.stack(located, axis=1)
 
 
 def _weight_texts(weights: list[float]) -> list[str]:

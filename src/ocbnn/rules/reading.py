@@ -114,7 +114,8 @@ def _category_comparison(
             f"Compare it with one of them by `=` or `!=`, or write `{name_text(column.name)} in {{…}}`.",
             tree,
         )
-    level = read_label(sentence, others[0], column.levels, f"a level of {name_text(column.name)}")
+    what = f"a level of {name_text(column.name)}"
+    level = read_label(sentence, others[0], column.levels, what, column.name)
     member = Membership(column.name, (level,))
     return member if operators[0] == "=" else Not(member)
 
@@ -124,8 +125,8 @@ def _membership(sentence: Sentence, tree: Branch) -> Condition:
     column = column_of(sentence, subject)
     if column is not None and column.kind == "category":
         what = f"a level of {name_text(column.name)}"
-        chosen = {column.levels.index(read_label(sentence, e, column.levels, what)) for e in elements}
-        return Membership(column.name, tuple(column.levels[index] for index in sorted(chosen)))
+        found = {read_label(sentence, element, column.levels, what, column.name) for element in elements}
+        return Membership(column.name, tuple(level for level in column.levels if level in found))
     left = read_expression(sentence, subject, "condition")
     if not columns(left):
         raise sentence.error("This compares two numbers; a condition is about a column.", subject)

@@ -66,6 +66,11 @@ def unknown_name(sentence: Sentence, tree: Branch, name: str) -> RuleError:
     known = [*schema.names, *([schema.target.name] if schema.target else [])]
     near = did_you_mean(name, known, lambda name: f"`{name.replace('`', '``')}`")
     others = "" if near else f" The columns are {listed(map(name_text, schema.names))}."
+    if not near and schema.target is not None and schema.target.name == "y":
+        others += (
+            " The target is called `y`, as one that comes without a name is; pass a Series named as in the "
+            "rule, or write `y`."
+        )
     return sentence.error(f"There is no column {quoted(name)}.{near}{others}", tree)
 
 

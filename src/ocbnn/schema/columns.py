@@ -35,6 +35,8 @@ class Column:
             asinh(value / offset) for "asinh": a log for amounts far above the offset, a line around zero,
             and defined everywhere.
         missing: how many rows had no value when the schema was inferred.
+        guessed: whether an integer or binary kind is only what the rows at hand looked like, so that a new
+            case may hold any number.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Column:
     scale: float = 1.0
     offset: float = 0.0
     missing: int = 0
+    guessed: bool = False
 
     def __post_init__(self) -> None:
         _require_text(self.name)
@@ -60,6 +63,7 @@ class Column:
         for name in ("center", "scale", "offset"):
             set_field(self, name, float(getattr(self, name)))
         set_field(self, "missing", int(self.missing))
+        set_field(self, "guessed", bool(self.guessed))
         _require_scaling(self.center, self.scale, f"column {self.name!r}")
         if self.kind == "category":
             if not self.levels:
@@ -86,7 +90,8 @@ class Column:
             return reading.codes_of(series, self.name, self.levels).astype(np.float64)
         reading.require_present(reading.missing(series), series.index, self.name)
         values = reading.read_numbers(series, self.name)
-        self.require_kind(values, series.index)
+        if not self.guessed:
+            self.require_kind(values, series.index)
         return values
 
     def require_kind(self, values: np.ndarray, index: pd.Index) -> None:
@@ -180,8 +185,9 @@ class Target:
     """What is predicted.
 
     Attributes:
-        classes: the labels, sorted; the class index counts along them. One class alone is a legal schema:
-            a table may show only one. Declare all as `levels` for rules to speak of the others.
+        classes: the labels, sorted unless declared or a category's; the class index counts along them. One
+            class alone is a legal schema: a table may show only one. Declare all as `levels` for rules to
+            speak of the others.
         center, scale: a regression target's mean and standard deviation; model = (y − center) / scale.
         observed: a regression target's 0.5–99.5 % quantiles, raw units.
     """
@@ -316,6 +322,8 @@ def _to_json(record: Column | Target) -> dict[str, Any]:
     for name, value in stored.items():
         if isinstance(value, tuple):
             stored[name] = [None if isinstance(v, float) and math.isinf(v) else v for v in value]
+    if not stored.get("guessed", True):
+        del stored["guessed"]  # files without it can be read by versions that do not know it
     return stored
 
 

@@ -227,6 +227,7 @@ def codes_of(series: pd.Series, name: str, levels: Sequence[Label], what: str = 
         label = labels[positions[int(np.argmax(unseen))]]
         raise SchemaError(
             f"Column {name!r} has the unseen {what} {label!r} in {first_row(series.index, unseen)}; "
-            f"known are {listed(list(levels))}.{did_you_mean(label, levels)}"
+            f"known are {listed(list(levels))}.{did_you_mean(label, levels)} Where it may occur, declare "
+            f"all: columns={{{name!r}: {{'levels': […]}}}}."
         )
     return codes

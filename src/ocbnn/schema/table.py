@@ -48,7 +48,7 @@ class Schema:
             target: the column to predict, or a Series beside the frame (one without a name is called "y").
             task: "regression" or "classification", where the guess is wrong.
             columns: per column, what to declare: kind, unit, bounds, transform, levels, offset. For the
-                target: unit, levels (all classes, also those that do not occur).
+                target, by its name or as "y": unit, levels (all classes, also those that do not occur).
 
         Raises:
             SchemaError: a table that cannot be read, or a declaration that does not fit it.
@@ -56,10 +56,15 @@ class Schema:
         >>> Schema.infer(pd.DataFrame({"age": [31, 64], "ward": ["ICU", "surgery"]})).names
         ('age', 'ward')
         """
-        declared = dict(columns or {})
+        declared = declarations(columns)
         _require_frame(frame)
         outcome, inputs = _target_and_inputs(frame, target)
         name = "y" if outcome is None or outcome.name is None else str(outcome.name)
+        if outcome is not None and "y" in declared and "y" not in (*inputs, name):
+            # In rules `y` always means the target; it does so here.
+            if name in declared:
+                raise SchemaError(f"columns= declares the target twice, as 'y' and as {name!r}; keep one.")
+            declared[name] = declared.pop("y")
         for other in declared:
             if other not in inputs and (outcome is None or other != name):
                 raise SchemaError(
@@ -169,6 +174,16 @@ class Schema:
             row, position = np.argwhere(~np.isfinite(values))[0]
             raise SchemaError(f"Column {self.names[position]!r} is {values[row, position]} in row {row}.")
         return values
+
+
+def declarations(columns: Any) -> dict[str, Mapping[str, Any]]:
+    """What `columns=` declares, by name."""
+    if columns is not None and not isinstance(columns, Mapping):
+        raise SchemaError(
+            f"columns= is a mapping from names to what is declared, such as "
+            f"{{'age': {{'kind': 'continuous'}}}}, not {columns!r}."
+        )
+    return dict(columns or {})
 
 
 def _target_and_inputs(

@@ -111,9 +111,10 @@ def checked(
     if expected is None:
         raise FileError(f"model.json does not know {name}.")
     if expected.bytes > most:
+        remedy = " If you trust it, raise the limit: ocbnn.posterior.files.load(path, largest=…)."
         raise FileError(
-            f"{name} has {expected.bytes:,} bytes, more than the limit of {most:,}. If you trust it, raise "
-            "the limit: ocbnn.posterior.files.load(path, largest=…)."
+            f"{name} has {expected.bytes:,} bytes, more than the limit of {most:,}."
+            + ("" if arrays is None else remedy)
         )
     if arrays is not None:
         room = sum(array.bytes for array in arrays.values())

@@ -44,7 +44,7 @@ class StoredEdge(Strict):
     inputs: Annotated[list[Count], Field(min_length=1)]
     coefficients: list[Finite]
     bound: Finite
-    is_open: bool
+    is_open: bool = False
 
 
 class StoredGate(Strict):
@@ -77,7 +77,10 @@ class StoredLikelihood(Strict):
 
 
 class StoredRule(Strict):
-    """How a rule entered the prior; its words are in rules.yaml, its points beside the draws."""
+    """How a rule entered the prior; its words are in rules.yaml, its points beside the draws.
+
+    `name` is the rule's own where rules.yaml, in which a name stands once, had to give it another.
+    """
 
     term: str
     settings: dict[str, bool | int | Finite | list[Finite] | None]
@@ -87,6 +90,7 @@ class StoredRule(Strict):
     sampler: str | None
     drawn: Count
     enforced: bool
+    name: str | None = None
 
 
 class StoredFile(Strict):
@@ -164,8 +168,8 @@ def stored_likelihood(likelihood: Likelihood) -> StoredLikelihood:
     raise FileError(f"A likelihood of the type {type(likelihood).__name__} cannot be saved.")
 
 
-def stored_rule(rule: RuleTerm, *, enforced: bool) -> StoredRule:
-    """A rule's term, strength and sampler."""
+def stored_rule(rule: RuleTerm, *, enforced: bool, name: str | None = None) -> StoredRule:
+    """A rule's term, strength and sampler; its own name where it is written under another."""
     library: dict[str, type] = {name: type(known) for name, known in TERMS.items()}
     if library.get(rule.term.name) is not type(rule.term):
         raise FileError(f"The term {rule.term.name!r} is not one of the library's, so it cannot be saved.")
@@ -180,6 +184,7 @@ def stored_rule(rule: RuleTerm, *, enforced: bool) -> StoredRule:
         sampler=rule.sampler,
         drawn=rule.drawn,
         enforced=enforced,
+        name=name,
     )
 
 
@@ -248,6 +253,7 @@ def restored_rule(
     and corners and points that a search has found are no rows one could meet.
     """
     points, weights = arrays[f"rules.{index}.points"], arrays[f"rules.{index}.weights"]
+    rule = rule if stored.name is None else dataclasses.replace(rule, name=stored.name)
     # Points need a rule term to be located, and a rule term needs points: begin with none.
     empty = RuleTerm(rule, schema, restored_term(stored), None, stored.reduction)  # type: ignore[arg-type]
     located = empty.at(points, weights=weights, strength=stored.strength)
