@@ -18,6 +18,8 @@ from sklearn.metrics import log_loss
 from ocbnn import OCBNNClassifier, OCBNNRegressor, load, plots
 from ocbnn.errors import OCBNNError
 from ocbnn.plots.style import CLASSES
+from ocbnn.posterior.functions import function_draws
+from ocbnn.posterior.search import as_rule_terms
 from posterior_cases import constants
 from small_estimators import small_classifier, small_regressor
 
@@ -112,12 +114,15 @@ def test_a_map_has_the_predicted_classes_colours_and_the_rows_given(
 
 
 def test_satisfaction_is_that_of_check_rules(classifier: OCBNNClassifier) -> None:
-    ax = classifier.plot_satisfaction(points=50, ascent=False, key=4, ax=Figure().subplots())
-    assert [text.get_text() for text in ax.texts] == [RULE]
-    fresh = classifier.schema_.decode(classifier.posterior_.rules[0].fresh(50, 4))
+    rule = "if age > 30 then sick = 1"
+    ax = classifier.plot_satisfaction(rules=[rule], points=50, ascent=False, key=4, ax=Figure().subplots())
+    assert [text.get_text() for text in ax.texts] == [rule]
+    (term,) = as_rule_terms(classifier.posterior_, [rule])
+    fresh = classifier.schema_.decode(term.fresh(50, 4))
     broken = (classifier.sample_function(fresh)[..., 1] < 0.5).mean()
+    assert 0.0 < broken < 1.0
     shown = [line.get_xdata()[0] for line in ax.lines if line.get_marker() not in ("None", None, "")]
-    assert shown == [pytest.approx(max(broken, 1e-4))]  # where the axis begins
+    assert shown == [pytest.approx(broken)]
 
 
 def test_calibration_is_of_the_rows_given(regressor: OCBNNRegressor) -> None:
@@ -152,6 +157,10 @@ def test_the_report_compares_with_a_twin_without_rules(classifier: OCBNNClassifi
     assert twin["compared"]
     assert twin["held_out_rows"] == len(frame)
     assert twin["rules"][0]["without"] is not None
+    free = function_draws(classifier.without_rules(), frame)[..., 1].mean(axis=0)
+    score = twin["performance"]["without"]["log_score"]
+    assert -score == pytest.approx(log_loss(y, free), rel=1e-6)
+    assert score != twin["performance"]["with_rules"]["log_score"]
     alone = classifier.report(tmp_path / "alone.html", compare=False, points=50)
     assert not json.loads(alone.with_suffix(".json").read_text())["compared"]
 
