@@ -65,7 +65,7 @@ class StrengthSearch:
         lowest: how far below its term's own strength a rule's may go, as a factor.
         highest: how far above.
         effective: effective draws of a pilot of chains, at the worst of its probes.
-        most: draws of each chain in a pilot.
+        most: draws of each chain in a pilot, where these are worth too little.
         found: points that may join a rule's after a pilot, for engines that always see the same ones.
         most_found: how many may join in all.
         aim: how much of the tolerance a pilot of chains may use up: draws that break a rule are rare and come
@@ -80,7 +80,7 @@ class StrengthSearch:
     lowest: float = 1e-3
     highest: float = 1e5
     effective: float = 400.0
-    most: int = 1000
+    most: int = 500
     found: int = 32
     most_found: int = 128
     aim: float = 0.5
