@@ -46,9 +46,11 @@ def plain_mlp(w, x, widths, nonlinearity):
     [("rbf", ()), ("tanh", (4,)), *[(activation, (5, 2, 3)) for activation in ACTIVATIONS]],
     ids=str,
 )
-@pytest.mark.parametrize("sums_below", [0, 60, 10**6])
-def test_an_mlp_is_its_layers_one_after_the_other(activation, hidden, sums_below):
-    network = MLP(3, hidden, 2, activation, sums_below=sums_below)
+@pytest.mark.parametrize(
+    "computed", [{}, {"sums_below": 60}, {"sums_below": 10**6}, {"units_first": True}], ids=str
+)
+def test_an_mlp_is_its_layers_one_after_the_other(activation, hidden, computed):
+    network = MLP(3, hidden, 2, activation, **computed)
     w = np.random.default_rng(1).normal(size=network.size)
     expected = plain_mlp(w, X, network.widths, NONLINEARITIES[activation])
     np.testing.assert_allclose(network.apply(w, X), expected, rtol=1e-10, atol=1e-12)
@@ -56,10 +58,10 @@ def test_an_mlp_is_its_layers_one_after_the_other(activation, hidden, sums_below
 
 @pytest.mark.parametrize("hidden", [(), (4,), (4, 2)], ids=str)
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("sums_below", [0, 10**6])
-def test_gates_are_inputs_of_the_first_layer_and_add_to_the_outputs(hidden, count, sums_below):
+@pytest.mark.parametrize("computed", [{}, {"sums_below": 10**6}, {"units_first": True}], ids=str)
+def test_gates_are_inputs_of_the_first_layer_and_add_to_the_outputs(hidden, count, computed):
     gates = (Gate(0.5, ((Edge((0,), (1.0,), 0.0),),)), Gate(0.3, ((Edge((1, 2), (0.6, 0.8), 0.2),),)))[:count]
-    network = MLP(3, hidden, 2, "tanh", gates=gates, sums_below=sums_below)
+    network = MLP(3, hidden, 2, "tanh", gates=gates, **computed)
     w = np.random.default_rng(1).normal(size=network.size)
     edges = np.stack([X[:, 0] / 0.5, (0.6 * X[:, 1] + 0.8 * X[:, 2] - 0.2) / 0.3], axis=1)[:, :count]
     openness = np.exp(-(np.maximum(edges, 0) ** 2) / 2)

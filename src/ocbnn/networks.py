@@ -85,6 +85,7 @@ class MLP:
             the weights of both come after those of the layers.
         sums_below: layers with fewer multiplications than that, for all rows together, are written as sums:
             elementwise code, which fuses with what is around it, where a matrix product is a call of its own.
+        units_first: layers are computed as units × rows: an eighth faster where both are many.
     """
 
     inputs: int
@@ -94,6 +95,7 @@ class MLP:
     mixing: tuple[tuple[float, ...], ...] | None = field(default=None, repr=False)
     gates: tuple[Gate, ...] = field(default=(), repr=False)
     sums_below: int = field(default=0, repr=False, compare=False)
+    units_first: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
@@ -151,12 +153,22 @@ class MLP:
             first = jnp.asarray(self.mixing, first.dtype) @ first
         values = jnp.asarray(x, first.dtype)
         outputs, into_first = self._through_gates(w, values)
-        values = self._product(values, first) + first_biases
+        values = self._layer(self._turned(values), first, first_biases)
         if into_first is not None:
-            values += into_first
+            values += self._turned(into_first)
         for weights, biases in rest:
-            values = self._product(nonlinearity(values), weights) + biases
+            values = self._layer(nonlinearity(values), weights, biases)
+        values = self._turned(values)
         return values if outputs is None else values + outputs
+
+    def _turned(self, values: Array) -> Array:
+        """From rows × units to what layers are computed in, and back."""
+        return values.T if self.units_first else values
+
+    def _layer(self, values: Array, weights: Array, biases: Array) -> Array:
+        if self.units_first:
+            return weights.T @ values + biases[:, None]
+        return self._product(values, weights) + biases
 
     def _through_gates(self, w: Array, x: Array) -> tuple[Array | None, Array | None]:
         """What gates add to the outputs, and to the inputs of the first hidden layer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -13,7 +14,7 @@ from jaxtyping import Array, Float
 from ocbnn.inference.base import precision
 from ocbnn.likelihoods import Likelihood
 from ocbnn.model import Model
-from ocbnn.networks import Network
+from ocbnn.networks import MLP, Network
 
 CHUNK = 65_536
 """Draw-input pairs computed at once: with 150 hidden units in float64, 80 MB of activations a layer."""
@@ -69,11 +70,14 @@ def output_blocks(
 def network_functions(network: Network, likelihood: Likelihood, draws: Array, inputs: Array) -> Array:
     """What rules speak of for every draw at every input: y in model units, or class probabilities."""
 
+    large = network.size > LARGE
+    fast = replace(network, units_first=True) if large and isinstance(network, MLP) else network
+
     def function(w: Array) -> Array:
-        return likelihood.function(network.apply(w, inputs))
+        return likelihood.function(fast.apply(w, inputs))
 
     # A batched product of large matrices is slower than one product after the other; small ones are not.
-    values = jax.lax.map(function, draws) if network.size > LARGE else jax.vmap(function)(draws)
+    values = jax.lax.map(function, draws) if large else jax.vmap(function)(draws)
     return values if values.ndim == 2 else jnp.exp(values)
 
 
