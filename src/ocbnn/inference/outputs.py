@@ -69,7 +69,6 @@ def output_blocks(
 @partial(jax.jit, static_argnums=(0, 1))
 def network_functions(network: Network, likelihood: Likelihood, draws: Array, inputs: Array) -> Array:
     """What rules speak of for every draw at every input: y in model units, or class probabilities."""
-
     large = network.size > LARGE
     fast = replace(network, units_first=True) if large and isinstance(network, MLP) else network
 
