@@ -197,4 +197,8 @@ def test_an_empty_table_has_no_samples_also_where_predictions_are_truncated():
         assert sample_observation(each, ROWS[:0], 3).shape == (3, 0)
         for count in (3, 8):  # fewer and more than there are draws
             assert sample_function(each, ROWS[:0], count).shape == (count, 0)
-    assert sample_function(class_constants(np.full((1, 4, 3), 1 / 3)), np.zeros((0, 2)), 8).shape == (8, 0, 3)
+    thirds = class_constants(np.full((1, 4, 3), 1 / 3), ["always not label = red"])
+    assert sample_function(thirds, np.zeros((0, 2)), 8).shape == (8, 0, 3)
+    for each in (thirds, replace(thirds, truncated=truncate(thirds).rules)):
+        none, some = (sample_observation(each, np.zeros((rows, 2)), 3) for rows in (0, 1))
+        assert (none.shape, none.dtype.kind) == ((3, 0), some.dtype.kind)

@@ -191,7 +191,13 @@ def sample_observation(
     for _, values in function_blocks(posterior, coded, posterior.flat[chosen]):
         drawn = noisy(posterior, values, generator, noise)
         blocks.append(labels(posterior, drawn) if posterior.classes else drawn)
-    return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(chosen), 0))
+    return np.concatenate(blocks, axis=1) if blocks else samples_of_no_rows(posterior, len(chosen))
+
+
+def samples_of_no_rows(posterior: Posterior, count: int) -> np.ndarray:
+    """What there is to sample of an empty table, in the type that samples have."""
+    none = np.zeros((count, 0), dtype=int)
+    return labels(posterior, none) if posterior.classes else none.astype(float)
 
 
 def require_count(count: int) -> None:

@@ -37,6 +37,7 @@ from ocbnn.posterior.predict import (
     mixture_summary,
     obeying_draws,
     require_count,
+    samples_of_no_rows,
 )
 from ocbnn.posterior.search import Rule, deterministic
 from ocbnn.rules.constraint import Constraint
@@ -110,7 +111,7 @@ class Truncated:
         for block, values in function_blocks(self.posterior, coded):
             with allowing.rows_from(block.start):
                 blocks.append(self._samples(generator, coded[block], values, count))
-        return np.concatenate(blocks, axis=1) if blocks else np.zeros((count, 0))
+        return np.concatenate(blocks, axis=1) if blocks else samples_of_no_rows(self.posterior, count)
 
     def probability_below(self, table: Table, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """P(Y <= y) under the restricted predictive at every row; numbers only."""
