@@ -42,11 +42,12 @@ Eight chains of 1,000 are worth some 3,000 independent draws on small tables: en
 convergence, and for a log-loss that varies by less than 1% from seed to seed. Of 250 they are not. In all,
 1,000 show a tolerance of 0.01 where 500 do not.
 """
-GATE_SCALES = {"hidden": 10.0, "number": 5.0, "class": 50.0}
+GATE_SCALES = {"hidden": 10.0, "number": NUMBER_SCALES[1], "class": CLASS_SCALES[1]}
 """Of weights from gates to hidden units, and to outputs.
 
 The first is large beside what units see otherwise, so that they can be at their ends throughout a region and
-functions flat in it; the others let a rule demand anything that a target or a logit can be.
+functions flat in it. The others are those of the last layer: in a region without rows a rule may demand
+anything, and beyond what it demands functions vary as much as they do elsewhere.
 """
 
 
