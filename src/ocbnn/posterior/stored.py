@@ -23,8 +23,7 @@ from ocbnn.priors.conditional import ConditionalPrior, RuleTerm
 from ocbnn.priors.diagonal import DiagonalGaussian
 from ocbnn.priors.isotropic import IsotropicGaussian
 from ocbnn.rules.constraint import Constraint
-from ocbnn.rules.files import RuleEntry, dump_rules
-from ocbnn.rules.parse import parse_rule
+from ocbnn.rules.files import RuleEntry
 from ocbnn.schema import Schema
 from ocbnn.storing.documents import LARGEST_RULES
 from ocbnn.storing.parts import (
@@ -135,18 +134,7 @@ def stored_rules(posterior: Posterior) -> list[StoredRule]:
 
 def stored_truncation(posterior: Posterior) -> list[RuleEntry | str]:
     """The rules that predictions are restricted to, with all that is known of them."""
-    for rule in posterior.truncated:
-        dump_rules([rule], posterior.schema)  # which refuses what could not be read again
-    return [
-        RuleEntry(
-            name=rule.name,
-            rule=rule.text(posterior.schema),
-            source=rule.source,
-            reason=rule.reason,
-            tolerance=rule.tolerance,
-        )
-        for rule in posterior.truncated
-    ]
+    return [RuleEntry.of(rule, posterior.schema) for rule in posterior.truncated]
 
 
 def arrays_of(posterior: Posterior) -> Arrays:
@@ -243,17 +231,7 @@ def _restored_truncation(stored: StoredModel, schema: Schema) -> tuple[Constrain
     entries = [RuleEntry(rule=each) if isinstance(each, str) else each for each in stored.truncated]
     if sum(len(each.model_dump_json()) for each in entries) > LARGEST_RULES:
         raise FileError(f"The rules to truncate by have more than {LARGEST_RULES:,} characters.")
-    return tuple(
-        parse_rule(
-            each.rule,
-            schema,
-            name=each.name,
-            source=each.source,
-            reason=each.reason,
-            tolerance=each.tolerance,
-        )
-        for each in entries
-    )
+    return tuple(each.constraint(schema) for each in entries)
 
 
 def _restored_base(

@@ -39,6 +39,33 @@ class RuleEntry(BaseModel):
     reason: StrictStr | None = None
     tolerance: StrictFloat | StrictInt | None = None
 
+    @classmethod
+    def of(cls, rule: Constraint, schema: Schema, who: str = "The rule") -> RuleEntry:
+        """The entry that reads as this rule; `who` names it in errors.
+
+        Raises:
+            RuleError: nothing that can be written reads as this rule.
+        """
+        if isinstance(rule.output, Functions):
+            raise RuleError(
+                f"{who} is made from Python functions, which cannot be written to a file. Write it as text."
+            )
+        text = rule.text(schema)
+        again = parse_rule(text, schema)
+        if (again.region, again.condition, again.output) != (rule.region, rule.condition, rule.output):
+            raise RuleError(
+                f"{who} has a region of its own, not that of its condition; `{text}` would not say the same. "
+                "Make it with `parse_rule`."
+            )
+        return cls(
+            name=rule.name, rule=text, source=rule.source, reason=rule.reason, tolerance=rule.tolerance
+        )
+
+    def constraint(self, schema: Schema, line: int | None = None) -> Constraint:
+        """What the entry says."""
+        said = self.model_dump(exclude={"rule"})
+        return parse_rule(self.rule, schema, **said, line=line)
+
 
 FIELDS = tuple(RuleEntry.model_fields)
 
@@ -71,21 +98,7 @@ def dump_rules(rules: Iterable[Constraint], schema: Schema) -> str:
 
 def _dumped(rule: Constraint, place: int, schema: Schema) -> dict[str, Any]:
     who = f"Rule {place}" if rule.name is None else f"The rule {quoted(rule.name)}"
-    if isinstance(rule.output, Functions):
-        raise RuleError(
-            f"{who} is made from Python functions, which cannot be written to a file. Write it as text."
-        )
-    text = rule.text(schema)
-    again = parse_rule(text, schema)
-    if (again.region, again.condition, again.output) != (rule.region, rule.condition, rule.output):
-        raise RuleError(
-            f"{who} has a region of its own, not that of its condition; `{text}` would not say the same. "
-            "Make it with `parse_rule`."
-        )
-    entry = RuleEntry(
-        name=rule.name, rule=text, source=rule.source, reason=rule.reason, tolerance=rule.tolerance
-    )
-    return entry.model_dump(exclude_none=True)
+    return RuleEntry.of(rule, schema, who).model_dump(exclude_none=True)
 
 
 # From the file to entries -----------------------------------------------------------------------------------
@@ -222,18 +235,7 @@ def _complaint(kind: str, field: str, place: int, given: Any) -> str:
 
 def _constraints(entries: list[tuple[RuleEntry, int]], schema: Schema) -> tuple[Constraint, ...]:
     _refuse_duplicates([(entry.name, line) for entry, line in entries])
-    return tuple(
-        parse_rule(
-            entry.rule,
-            schema,
-            name=entry.name,
-            source=entry.source,
-            reason=entry.reason,
-            tolerance=entry.tolerance,
-            line=line,
-        )
-        for entry, line in entries
-    )
+    return tuple(entry.constraint(schema, line) for entry, line in entries)
 
 
 def _refuse_duplicates(named: list[tuple[str | None, int | None]]) -> None:
