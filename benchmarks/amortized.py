@@ -24,15 +24,15 @@ from ocbnn.amortize.learning import Elsewhere, Objective, Problem, learn
 from ocbnn.amortize.objectives import Setting
 from ocbnn.errors import OCBNNWarning
 from ocbnn.inference import infer
+from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.feed import Feed
-from ocbnn.inference.hmc import Hmc
-from ocbnn.likelihoods import Bernoulli
 from ocbnn.model import Model
-from ocbnn.networks import MLP
+from ocbnn.model.conditional import conditional_prior
+from ocbnn.model.likelihoods import Bernoulli
+from ocbnn.model.networks import MLP
+from ocbnn.model.priors import DiagonalGaussian
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.satisfaction import satisfaction
-from ocbnn.priors.conditional import conditional_prior
-from ocbnn.priors.diagonal import DiagonalGaussian
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Column, Schema, Target
 

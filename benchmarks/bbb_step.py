@@ -18,11 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ocbnn.inference.base import Context, Density
-from ocbnn.inference.bbb import Bbb
-from ocbnn.likelihoods import Bernoulli
+from ocbnn.inference.engines.bbb import Bbb
 from ocbnn.model import Data, Model
-from ocbnn.networks import MLP
-from ocbnn.priors.isotropic import IsotropicGaussian
+from ocbnn.model.likelihoods import Bernoulli
+from ocbnn.model.networks import MLP
+from ocbnn.model.priors import IsotropicGaussian
 
 LIMIT = 0.4
 INPUTS, HIDDEN, BATCH, DRAWS, ROWS = 8, (150, 150), 4096, 5, 405_000

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ocbnn.model import Model
-from ocbnn.priors.terms import Dirichlet, NegativeExponential
+from ocbnn.model.terms import Dirichlet, NegativeExponential
 
 GRID = np.linspace(-5.0, 5.0, 41)
 

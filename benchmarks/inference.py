@@ -68,13 +68,13 @@ def run_numpyro(name: str, seed: int, method: str, draws: int) -> dict[str, floa
     from densities import DENSITIES, probes
     from numpyro.infer import MCMC, NUTS
 
+    from ocbnn.checking.convergence import mixing
     from ocbnn.inference.base import Density
+    from ocbnn.inference.engines.hmc import Hmc
     from ocbnn.inference.feed import fixed_context
-    from ocbnn.inference.hmc import Hmc
-    from ocbnn.inference.mixing import mixing
-    from ocbnn.inference.outputs import model_outputs
     from ocbnn.inference.prepare import starting_positions
     from ocbnn.inference.warmstart import WarmStart
+    from ocbnn.model.outputs import model_outputs
 
     numpyro.enable_x64()
     spent = compile_clock()

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ocbnn.model import Model
-from ocbnn.priors.terms import NegativeExponential
+from ocbnn.model.terms import NegativeExponential
 
 LIMIT = 1.2
 GRADIENTS = 3000

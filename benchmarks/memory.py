@@ -11,11 +11,11 @@ import sys
 import numpy as np
 
 from ocbnn.inference import infer
-from ocbnn.inference.bbb import Bbb
-from ocbnn.likelihoods import Bernoulli
+from ocbnn.inference.engines.bbb import Bbb
 from ocbnn.model import Data, Model
-from ocbnn.networks import MLP
-from ocbnn.priors.isotropic import IsotropicGaussian
+from ocbnn.model.likelihoods import Bernoulli
+from ocbnn.model.networks import MLP
+from ocbnn.model.priors import IsotropicGaussian
 from ocbnn.schema import Column, Schema, Target
 
 LIMIT = 1.0

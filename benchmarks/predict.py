@@ -24,7 +24,7 @@ import numpy as np
 
 from ocbnn.gates import Edge, Gate
 from ocbnn.model import Model
-from ocbnn.networks import MLP
+from ocbnn.model.networks import MLP
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.predict import predict
 from ocbnn.schema import Column, Schema, Target

@@ -19,11 +19,11 @@ import numpy as np
 import optax
 
 from ocbnn.inference.base import Context, Density
-from ocbnn.inference.svgd import Svgd
-from ocbnn.likelihoods import Bernoulli
+from ocbnn.inference.engines.svgd import Svgd
 from ocbnn.model import Data, Model
-from ocbnn.networks import MLP
-from ocbnn.priors.isotropic import IsotropicGaussian
+from ocbnn.model.likelihoods import Bernoulli
+from ocbnn.model.networks import MLP
+from ocbnn.model.priors import IsotropicGaussian
 
 LIMIT = 15.0
 INPUTS, HIDDEN, PARTICLES, BATCH, ROWS, TURNS = 9, (100, 100), 50, 62, 6172, 9

@@ -12,7 +12,7 @@ import pandas as pd
 from ocbnn import AmortizedPrior, Schema, infer
 from ocbnn.amortize import Learning
 from ocbnn.inference import Settings
-from ocbnn.inference.hmc import Hmc
+from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.model import Model
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.satisfaction import SatisfactionReport, satisfaction

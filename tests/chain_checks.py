@@ -14,7 +14,7 @@ from arviz_stats.base import array_stats
 
 from ocbnn.inference.base import Context, Density
 from ocbnn.model import Model
-from ocbnn.networks import FunctionNetwork
+from ocbnn.model.networks import FunctionNetwork
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ocbnn.inference.base import Context, Density, Engine, Info
 from ocbnn.model import Data, Model
-from ocbnn.priors.conditional import ConditionalPrior, RulePoints
+from ocbnn.model.conditional import ConditionalPrior, RulePoints
 
 NOISE = 0.4
 VALUE_RULE = "if 0 <= a <= 2 then y = 1.5 within 0.8"

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from hypothesis import strategies as st
 
-from ocbnn.expressions import (
+from ocbnn.language.expressions import (
     Always,
     And,
     Arithmetic,

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ocbnn import OCBNNClassifier, OCBNNRegressor
-from ocbnn.inference.ensemble import Ensemble
+from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.inference.prepare import Settings
 
 UNPREPARED = Settings(warm=None, strength=None, nodes=False)

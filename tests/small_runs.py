@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from ocbnn.inference import Settings, WarmStart
-from ocbnn.inference.bbb import Bbb
-from ocbnn.inference.ensemble import Ensemble
-from ocbnn.inference.hmc import Hmc
-from ocbnn.inference.nuts import Nuts
-from ocbnn.inference.sgld import Sgld
-from ocbnn.inference.svgd import Svgd
+from ocbnn.inference.engines.bbb import Bbb
+from ocbnn.inference.engines.ensemble import Ensemble
+from ocbnn.inference.engines.hmc import Hmc
+from ocbnn.inference.engines.nuts import Nuts
+from ocbnn.inference.engines.sgld import Sgld
+from ocbnn.inference.engines.svgd import Svgd
 from ocbnn.model import Model
 
 RULE = "if -0.3 <= x <= 0.3 then 2.5 <= y <= 3"

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ocbnn.expressions import Always, Number, Output
-from ocbnn.priors.terms import TERMS, Term
+from ocbnn.language.expressions import Always, Number, Output
+from ocbnn.model.terms import TERMS, Term
 from ocbnn.rules.located import (
     AllowedClasses,
     AllowedIntervals,

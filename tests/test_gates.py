@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ocbnn.checking.search import SearchSpace
 from ocbnn.errors import ModelError
 from ocbnn.gates import MOST_CELLS, Edge, Gate, gates_of
-from ocbnn.inference.ascent import SearchSpace
-from ocbnn.priors.conditional import RuleTerm
+from ocbnn.model.conditional import RuleTerm
 from ocbnn.regions import sample
 from ocbnn.rules import parse_rule
 from ocbnn.schema import Column, Schema

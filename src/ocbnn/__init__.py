@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ocbnn.inference.run import infer
     from ocbnn.linting import lint
     from ocbnn.model import Model
-    from ocbnn.networks import MLP
+    from ocbnn.model.networks import MLP
     from ocbnn.rules.constraint import Constraint
     from ocbnn.rules.files import load_rules
     from ocbnn.rules.parse import parse_rule
@@ -83,7 +83,7 @@ _HOMES = {
     "Constraint": "ocbnn.rules.constraint",
     "FileError": "ocbnn.errors",
     "InconclusiveWarning": "ocbnn.errors",
-    "MLP": "ocbnn.networks",
+    "MLP": "ocbnn.model.networks",
     "Model": "ocbnn.model",
     "ModelError": "ocbnn.errors",
     "OCBNNClassifier": "ocbnn.estimators",

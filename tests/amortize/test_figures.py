@@ -7,11 +7,11 @@ import pytest
 
 from amortized_cases import FRAME, HIRING, LINE, SIGN_RULE
 from ocbnn.amortize import AmortizedPrior
-from ocbnn.inference.hmc import Hmc
-from ocbnn.inference.outputs import model_outputs
+from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.run import infer
 from ocbnn.model import Model
-from ocbnn.priors.diagonal import DiagonalGaussian
+from ocbnn.model.outputs import model_outputs
+from ocbnn.model.priors import DiagonalGaussian
 
 
 def band(model: Model, gaussian: DiagonalGaussian, inputs: np.ndarray) -> np.ndarray:

@@ -15,9 +15,9 @@ from ocbnn.amortize.findings import (
     measured,
 )
 from ocbnn.errors import ModelError, OCBNNWarning
-from ocbnn.inference.outputs import model_outputs
 from ocbnn.model import Model
-from ocbnn.priors.diagonal import DiagonalGaussian
+from ocbnn.model.outputs import model_outputs
+from ocbnn.model.priors import DiagonalGaussian
 from ocbnn.rules.parse import parse_rule
 
 

@@ -12,7 +12,7 @@ from ocbnn.amortize.divergences import DIVERGENCES
 from ocbnn.amortize.objectives import Allowed, Setting, from_log_mass, log_mass, shortfall
 from ocbnn.amortize.predictive import Predictive
 from ocbnn.errors import ModelError
-from ocbnn.likelihoods import Bernoulli, Categorical, Gaussian
+from ocbnn.model.likelihoods import Bernoulli, Categorical, Gaussian
 from ocbnn.rules.located import (
     AllowedClasses,
     AllowedIntervals,

@@ -9,7 +9,7 @@ import pytest
 
 from amortized_cases import rbf_gradient
 from ocbnn.amortize.predictive import linearized, sampled
-from ocbnn.networks import MLP, FunctionNetwork
+from ocbnn.model.networks import MLP, FunctionNetwork
 
 NETWORK = MLP(1, (5,), 1, "rbf")
 POINTS = np.array([[-2.0], [-0.3], [0.0], [1.1], [4.0]])

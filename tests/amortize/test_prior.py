@@ -14,11 +14,11 @@ from ocbnn.amortize import AmortizedPrior
 from ocbnn.errors import FileError, ModelError
 from ocbnn.inference.run import infer
 from ocbnn.model import Model
-from ocbnn.networks import MLP
+from ocbnn.model.networks import MLP
+from ocbnn.model.priors import LearntPrior, Prior
 from ocbnn.posterior import Posterior, files
 from ocbnn.posterior.enforce import reject, truncate
 from ocbnn.posterior.satisfaction import satisfaction
-from ocbnn.priors.base import LearntPrior, Prior
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 from small_estimators import UNPREPARED, small_classifier, small_regressor

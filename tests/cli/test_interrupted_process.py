@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from command_line import run
-from ocbnn.inference.hmc import Hmc
+from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.loop import CHUNK
 
 COMMAND = Path(sys.executable).with_name("ocbnn")

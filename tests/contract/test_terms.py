@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ocbnn import violation
-from ocbnn.priors.terms import DEFAULTS, TERMS, Setting, default_term
+from ocbnn.model.terms import DEFAULTS, TERMS, Setting, default_term
 from ocbnn.rules.located import NormalMixture, TargetClassProbabilities, TargetProbability
 from ocbnn.schema import Target
 from term_cases import CASES, PAIRS, POINTS, log_softmax, outputs_for, term_of

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from ocbnn.model import Model
-from ocbnn.priors.terms import TERMS
+from ocbnn.model.terms import TERMS
 from ocbnn.regions import SAMPLERS
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema

@@ -17,7 +17,7 @@ from typer.main import get_command
 
 from ocbnn.cli import app
 from ocbnn.inference.engines import ENGINES
-from ocbnn.priors import TERMS
+from ocbnn.model.terms import TERMS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -14,10 +14,10 @@ from ocbnn.amortize.findings import concentrated
 from ocbnn.amortize.objectives import Setting, class_probabilities, shortfall
 from ocbnn.amortize.predictive import Predictive, linearized
 from ocbnn.inference.feed import Feed
-from ocbnn.likelihoods import Bernoulli, Gaussian
 from ocbnn.model import Model
-from ocbnn.networks import MLP
-from ocbnn.priors.diagonal import DiagonalGaussian
+from ocbnn.model.likelihoods import Bernoulli, Gaussian
+from ocbnn.model.networks import MLP
+from ocbnn.model.priors import DiagonalGaussian
 from ocbnn.rules.located import AllowedIntervals
 
 NETWORK = MLP(1, (3,), 1, "rbf")

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from ocbnn.model import Model
-from ocbnn.priors.terms import Dirichlet, GaussianMixture, NegativeExponential
+from ocbnn.model.terms import Dirichlet, GaussianMixture, NegativeExponential
 from ocbnn.regions import Everywhere, sample
 from ocbnn.rules.located import AllowedClasses, AllowedIntervals, AllowedValues
 from ocbnn.rules.parse import parse_rule

@@ -11,8 +11,8 @@ import pytest
 
 from engines import context_of, drive, linear_gaussian
 from ocbnn.inference.base import Density
-from ocbnn.inference.bbb import Bbb
-from ocbnn.inference.svgd import Svgd
+from ocbnn.inference.engines.bbb import Bbb
+from ocbnn.inference.engines.svgd import Svgd
 
 PAPER = {"optimizer": "adagrad", "decay": "constant"}
 MEMBERS = 2

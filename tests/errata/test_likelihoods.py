@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.stats
 
-from ocbnn.likelihoods import Bernoulli, Gaussian
+from ocbnn.model.likelihoods import Bernoulli, Gaussian
 
 
 def test_l1_noise_is_a_standard_deviation_for_several_outputs_too():

@@ -12,7 +12,7 @@ from ocbnn import ModelError, OCBNNClassifier, OCBNNWarning, SchemaError
 from ocbnn.errors import OCBNNError
 from ocbnn.estimators.classifier import _labels, class_weights
 from ocbnn.estimators.tables import read_labels
-from ocbnn.likelihoods import Balanced, Bernoulli, Categorical
+from ocbnn.model.likelihoods import Balanced, Bernoulli, Categorical
 from small_estimators import small_classifier
 
 

@@ -6,7 +6,7 @@ import pytest
 from ocbnn.estimators.defaults import base_prior, hidden_units, mixing
 from ocbnn.inference.engines import choose
 from ocbnn.model import Model
-from ocbnn.networks import MLP
+from ocbnn.model.networks import MLP
 from small_estimators import blood_pressures
 
 

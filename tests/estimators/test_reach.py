@@ -8,7 +8,7 @@ import pytest
 
 from ocbnn import OCBNNRegressor
 from ocbnn.errors import ModelError
-from ocbnn.priors.isotropic import IsotropicGaussian
+from ocbnn.model.priors import IsotropicGaussian
 from small_estimators import blood_pressures, small_classifier, small_regressor
 
 RULES = ["if age > 80 then pressure <= 280", "if dose > 20 and ward = ICU then pressure <= 290"]

@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score
 
 from ocbnn import RuleError, SchemaError
 from ocbnn.errors import InconclusiveWarning, OCBNNError
-from ocbnn.inference.ensemble import Ensemble
+from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.inference.loop import Loop
 from small_estimators import blood_pressures, functions_in_numpy, noise_in_numpy, small_regressor
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from ocbnn import OCBNNWarning, RuleError, UnmetRuleError
 from ocbnn.errors import InconclusiveWarning, OCBNNError
 from ocbnn.estimators.given_rules import warn_of_scaled_inputs
-from ocbnn.inference.ensemble import Ensemble
+from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.plots import sliced
 from ocbnn.posterior.calibration import calibration
 from ocbnn.posterior.search import as_rule_terms

@@ -17,10 +17,10 @@ import ocbnn
 from damaged_files import corruptions
 from ocbnn import FileError, OCBNNError
 from ocbnn.estimators.files import save_posterior
-from ocbnn.inference.ensemble import Ensemble
+from ocbnn.inference.engines.ensemble import Ensemble
+from ocbnn.model.priors import IsotropicGaussian
 from ocbnn.posterior.enforce import reject, truncate
 from ocbnn.posterior.files import save
-from ocbnn.priors.isotropic import IsotropicGaussian
 from ocbnn.storing.folders import checksum
 from posterior_cases import NOISE, class_constants, constants
 from small_estimators import blood_pressures, small_classifier, small_regressor

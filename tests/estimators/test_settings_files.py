@@ -7,8 +7,8 @@ import pytest
 from ocbnn import OCBNNClassifier
 from ocbnn.errors import FileError
 from ocbnn.estimators.settings_files import read_settings, written_settings
-from ocbnn.inference.bbb import Bbb
 from ocbnn.inference.engines import ENGINES
+from ocbnn.inference.engines.bbb import Bbb
 from ocbnn.inference.prepare import Settings
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.warmstart import WarmStart

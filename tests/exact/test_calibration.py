@@ -23,9 +23,9 @@ from scipy.stats import binom
 
 from chain_checks import only_rules, raw_model, typed_context, weighted
 from ocbnn.inference.base import Context, Density
-from ocbnn.inference.hmc import Hmc
-from ocbnn.inference.nuts import Nuts
-from ocbnn.priors.conditional import ConditionalPrior
+from ocbnn.inference.engines.hmc import Hmc
+from ocbnn.inference.engines.nuts import Nuts
+from ocbnn.model.conditional import ConditionalPrior
 
 SIMULATIONS, WARMUP, KEPT = 200, 300, 99
 ROWS, NOISE = 4, 1.0

@@ -28,8 +28,8 @@ from chain_checks import (
 )
 from engines import drive
 from ocbnn.inference.base import Context, Density
-from ocbnn.inference.hmc import Hmc
-from ocbnn.inference.nuts import Nuts
+from ocbnn.inference.engines.hmc import Hmc
+from ocbnn.inference.engines.nuts import Nuts
 
 CHAINS, WARMUP, KEPT = 16, 200, 500
 CHAIN_ENGINES: dict[str, Any] = {

@@ -25,7 +25,7 @@ from chain_checks import (
 )
 from engines import drive
 from ocbnn.inference.base import Context, Density
-from ocbnn.inference.hmc import Hmc, leapfrog
+from ocbnn.inference.engines.hmc import Hmc, leapfrog
 
 POINTS = 100
 CHAINS, WARMUP, KEPT = 24, 200, 3000

@@ -17,10 +17,10 @@ import pytest
 
 from engines import LinearGaussian, context_of, drive, linear_gaussian
 from ocbnn.inference.base import Context, Density
-from ocbnn.inference.bbb import Bbb
-from ocbnn.inference.ensemble import Ensemble
-from ocbnn.inference.sgld import Sgld
-from ocbnn.inference.svgd import Svgd
+from ocbnn.inference.engines.bbb import Bbb
+from ocbnn.inference.engines.ensemble import Ensemble
+from ocbnn.inference.engines.sgld import Sgld
+from ocbnn.inference.engines.svgd import Svgd
 
 RULED = pytest.mark.parametrize("rule", [False, True], ids=["data", "data-and-rule"])
 

@@ -107,7 +107,8 @@ THREE = (
     "if -1 < x < 1 then P(label = blue) = 0.5 within 0.2",
     "if x > 0 and x < 1 then label ~ Categorical(blue: x, green: 1 - x, red: 0)",
 )
-CLINIC = tuple(text.format(a="lactate") for text in TWO) + (
+CLINIC = (
+    *(text.format(a="lactate") for text in TWO),
     "if age > 60 and lactate > 4 then action = 1",
     "if ward = ICU or lactate > 6 then P(action = 1) >= 0.8",
     "if age + 10 * lactate > 100 then action = 1",

@@ -15,7 +15,6 @@ from arviz_stats.base import array_stats
 
 from ocbnn.inference import mixing
 from ocbnn.inference.base import Engine, InferenceError
-from ocbnn.inference.bbb import Bbb
 from ocbnn.inference.diagnostics import (
     Criteria,
     diagnose,
@@ -28,14 +27,15 @@ from ocbnn.inference.diagnostics import (
     scores,
     worst_ess,
 )
-from ocbnn.inference.ensemble import Ensemble
-from ocbnn.inference.hmc import Hmc
-from ocbnn.inference.outputs import model_outputs
-from ocbnn.inference.svgd import Svgd
-from ocbnn.likelihoods import Gaussian
+from ocbnn.inference.engines.bbb import Bbb
+from ocbnn.inference.engines.ensemble import Ensemble
+from ocbnn.inference.engines.hmc import Hmc
+from ocbnn.inference.engines.svgd import Svgd
 from ocbnn.model import Model
-from ocbnn.networks import MLP
-from ocbnn.priors.isotropic import IsotropicGaussian
+from ocbnn.model.likelihoods import Gaussian
+from ocbnn.model.networks import MLP
+from ocbnn.model.outputs import model_outputs
+from ocbnn.model.priors import IsotropicGaussian
 
 
 def independent(chains: int = 4, draws: int = 500, quantities: int = 6, seed: int = 0) -> np.ndarray:

@@ -7,11 +7,11 @@ import pytest
 
 from ocbnn.inference.base import InferenceError
 from ocbnn.inference.engines import ENGINES, MEMBERS, choose, default_members
-from ocbnn.inference.hmc import Hmc
-from ocbnn.likelihoods import Gaussian
+from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.model import Data, Model
-from ocbnn.networks import MLP
-from ocbnn.priors.isotropic import IsotropicGaussian
+from ocbnn.model.likelihoods import Gaussian
+from ocbnn.model.networks import MLP
+from ocbnn.model.priors import IsotropicGaussian
 
 
 def sized(rows: int, hidden: tuple[int, ...]) -> Model:

@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ocbnn.inference.base import Engine, InferenceError, precision
+from ocbnn.inference.base import Engine, InferenceError
+from ocbnn.inference.checkpoint import RunFolder
 from ocbnn.inference.feed import fixed_context
 from ocbnn.inference.loop import Loop
 from ocbnn.inference.prepared import Prepared, Strengths, density_of
-from ocbnn.inference.storage import RunFolder
 from ocbnn.model import Model
+from ocbnn.model.outputs import precision
 from small_runs import SHORT
 
 

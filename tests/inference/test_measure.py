@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from ocbnn.inference.measure import Measured, contradicting_rows, measure, most_broken, unmet_reason
 from ocbnn.model import Model
-from ocbnn.priors.conditional import RuleTerm
+from ocbnn.model.conditional import RuleTerm
 
 
 def line(rule: str, y: list[float] | None = None) -> tuple[Model, RuleTerm]:

@@ -18,12 +18,12 @@ import pytest
 
 from ocbnn.inference import InferenceError, Result, Settings, StrengthSearch, ess, infer
 from ocbnn.inference.base import Info
-from ocbnn.inference.ensemble import Ensemble
-from ocbnn.inference.hmc import Hmc
+from ocbnn.inference.engines.ensemble import Ensemble
+from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.progress import Tick
 from ocbnn.model import Model
-from ocbnn.networks import FunctionNetwork
-from ocbnn.priors.isotropic import IsotropicGaussian
+from ocbnn.model.networks import FunctionNetwork
+from ocbnn.model.priors import IsotropicGaussian
 from small_runs import QUICK, SHORT, X, figure_1b
 
 DRAWS = 60

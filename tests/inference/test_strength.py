@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from ocbnn.inference import Settings, StrengthSearch, WarmStart, infer
-from ocbnn.inference.base import precision
+from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.feed import rule_terms
-from ocbnn.inference.hmc import Hmc
 from ocbnn.inference.prepare import prepare
 from ocbnn.inference.prepared import Prepared
 from ocbnn.inference.strength import _Bracket
 from ocbnn.model import Model
+from ocbnn.model.outputs import precision
 from small_runs import RULE, figure_1b
 
 

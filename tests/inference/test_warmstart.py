@@ -6,14 +6,13 @@ import jax
 import numpy as np
 import pytest
 
-from ocbnn.inference.base import precision
-from ocbnn.inference.ensemble import Ensemble
+from ocbnn.inference.engines.ensemble import Ensemble
+from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.feed import fixed_context, rule_terms
-from ocbnn.inference.hmc import Hmc
-from ocbnn.inference.outputs import model_outputs
 from ocbnn.inference.prepared import density_of
 from ocbnn.inference.warmstart import ROOM, WarmStart, starting_positions, with_found, with_room
 from ocbnn.model import Model
+from ocbnn.model.outputs import model_outputs, precision
 from small_runs import figure_1b
 
 WARM = WarmStart(steps=300, searches=1, found=4)

@@ -6,12 +6,12 @@ import pytest
 
 from ocbnn.inference import ess
 from ocbnn.inference.engines import ENGINES
-from ocbnn.inference.hmc import Hmc
-from ocbnn.inference.svgd import Svgd
+from ocbnn.inference.engines.hmc import Hmc
+from ocbnn.inference.engines.svgd import Svgd
+from ocbnn.model.terms import Dirichlet, GaussianMixture, NegativeExponential
 from ocbnn.paper.outcome import SETTINGS, PaperError
 from ocbnn.paper.plans import plan
 from ocbnn.paper.registry import FIGURES
-from ocbnn.priors.terms import Dirichlet, GaussianMixture, NegativeExponential
 
 PARTS = {
     "fig5": [("svgd",), ("bbb",)],

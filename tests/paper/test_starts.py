@@ -12,12 +12,12 @@ from ocbnn.amortize import AmortizedPrior
 from ocbnn.datasets import toys
 from ocbnn.inference import Settings
 from ocbnn.inference.base import InferenceError
-from ocbnn.inference.svgd import Svgd
+from ocbnn.inference.engines.svgd import Svgd
 from ocbnn.inference.warmstart import starting_positions
 from ocbnn.model import Model
+from ocbnn.model.priors import DiagonalGaussian
 from ocbnn.paper.plans import plan
 from ocbnn.paper.runs import drawn
-from ocbnn.priors.diagonal import DiagonalGaussian
 
 HIDDEN = (20, 20)
 BY_SVGD: list[tuple[str, str | tuple[()]]] = [

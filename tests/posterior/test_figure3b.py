@@ -8,12 +8,12 @@ import pytest
 
 from ocbnn.datasets import toys
 from ocbnn.inference import infer
-from ocbnn.inference.svgd import Svgd
+from ocbnn.inference.engines.svgd import Svgd
 from ocbnn.model import Model
+from ocbnn.model.terms import NegativeExponential
 from ocbnn.posterior import Posterior
 from ocbnn.posterior.enforce import EnforcementError, reject
 from ocbnn.posterior.functions import function_draws
-from ocbnn.priors.terms import NegativeExponential
 
 PARTICLES = 50
 TERMS: dict[str, dict[str, Any]] = {

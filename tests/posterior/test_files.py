@@ -19,14 +19,14 @@ from damaged_files import corruptions
 from ocbnn.amortize import AmortizedPrior
 from ocbnn.amortize.findings import Findings, RuleFinding
 from ocbnn.errors import FileError, OCBNNError
-from ocbnn.likelihoods import Balanced, Bernoulli, Gaussian
 from ocbnn.model import Model
-from ocbnn.networks import MLP, FunctionNetwork
+from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.likelihoods import Balanced, Bernoulli, Gaussian
+from ocbnn.model.networks import MLP, FunctionNetwork
+from ocbnn.model.priors import DiagonalGaussian
 from ocbnn.posterior import Posterior, files, function_draws
 from ocbnn.posterior.enforce import reject
 from ocbnn.posterior.files import load, save
-from ocbnn.priors.conditional import RuleTerm
-from ocbnn.priors.diagonal import DiagonalGaussian
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
 from ocbnn.storing import folders

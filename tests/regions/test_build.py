@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from ocbnn.expressions import (
+from ocbnn.language.expressions import (
     Always,
     Arithmetic,
     ColumnRef,

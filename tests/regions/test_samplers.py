@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from scipy import stats
 
 from ocbnn.errors import RegionError
-from ocbnn.expressions import Condition
+from ocbnn.language.expressions import Condition
 from ocbnn.regions import SAMPLERS, Everywhere, default_sampler, region_of, sample
 from ocbnn.schema import Column, Schema, Target
 from random_conditions import GRID, SCHEMA, conditions

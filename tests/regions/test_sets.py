@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ocbnn.expressions import Always
+from ocbnn.language.expressions import Always
 from ocbnn.regions import Box, Everywhere, HalfSpace, HalfSpaces, Interval, Predicate, Union
 from region_cases import MIXED, ROOMY, SQUARE, THIN, region
 

@@ -9,9 +9,9 @@ import pytest
 
 from language_schemas import CLINIC, LINE, number
 from ocbnn.errors import RuleError
+from ocbnn.language.syntax import DEEPEST_NESTING, LONGEST_RULE
 from ocbnn.rules import Constraint, load_rules, parse_rule
 from ocbnn.rules.forms import MOST_COMPARISONS
-from ocbnn.rules.syntax import DEEPEST_NESTING, LONGEST_RULE
 from ocbnn.schema import Column, Schema, Target
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text("utf-8")

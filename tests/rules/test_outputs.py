@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 from language_schemas import CLINIC, COLOURS, HIRING, LINE, coded
 from ocbnn.errors import RuleError
-from ocbnn.expressions import And, Arithmetic, ColumnRef, Comparison, Not, Number, Or, Output, evaluate
+from ocbnn.language.expressions import (
+    And,
+    Arithmetic,
+    ColumnRef,
+    Comparison,
+    Not,
+    Number,
+    Or,
+    Output,
+    evaluate,
+)
 from ocbnn.regions import Everywhere
 from ocbnn.rules import Constraint, parse_rule
 from ocbnn.rules.located import AllowedIntervals, LocatedFunctions, in_model_units

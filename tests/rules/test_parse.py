@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from language_schemas import CLINIC, COLOURS, CREDIT, HIRING, LINE, number
-from ocbnn.expressions import (
+from ocbnn.language.expressions import (
     Always,
     And,
     Arithmetic,

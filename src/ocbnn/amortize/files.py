@@ -17,8 +17,8 @@ from ocbnn._version import __version__
 from ocbnn.amortize.prior import AmortizedPrior
 from ocbnn.amortize.stored import StoredLearnt, gaussian_arrays, restored_amortized, stored_amortized
 from ocbnn.errors import FileError, OCBNNError, RuleError
-from ocbnn.networks import MLP
-from ocbnn.priors.diagonal import DiagonalGaussian
+from ocbnn.model.networks import MLP
+from ocbnn.model.priors import DiagonalGaussian
 from ocbnn.rules.files import dump_rules
 from ocbnn.schema import Schema
 from ocbnn.storing.documents import (

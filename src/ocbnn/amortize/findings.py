@@ -12,11 +12,11 @@ from jaxtyping import Float
 
 from ocbnn import regions, violation
 from ocbnn.inference.measure import MOST_DRAWS, Measured, measure
-from ocbnn.inference.outputs import model_outputs
-from ocbnn.likelihoods import Gaussian
 from ocbnn.model import Model
-from ocbnn.priors.conditional import RuleTerm
-from ocbnn.priors.diagonal import DiagonalGaussian
+from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.likelihoods import Gaussian
+from ocbnn.model.outputs import model_outputs
+from ocbnn.model.priors import DiagonalGaussian
 from ocbnn.regions.limits import possible_ends
 from ocbnn.rules.located import AllowedClasses, in_model_units
 from ocbnn.schema import Schema

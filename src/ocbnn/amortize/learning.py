@@ -28,11 +28,11 @@ from ocbnn.amortize.divergences import divergence
 from ocbnn.amortize.objectives import Setting, shortfall
 from ocbnn.amortize.predictive import SMALLEST_VARIANCE, Predictive, linearized, sampled
 from ocbnn.errors import ModelError
+from ocbnn.inference.engines.optimiser import Ascent
 from ocbnn.inference.feed import Feed
-from ocbnn.inference.optimiser import Ascent
-from ocbnn.networks import Network
-from ocbnn.priors.conditional import RulePoints
-from ocbnn.priors.diagonal import DiagonalGaussian, kl_divergence
+from ocbnn.model.conditional import RulePoints
+from ocbnn.model.networks import Network
+from ocbnn.model.priors import DiagonalGaussian, kl_divergence
 from ocbnn.rules.outputs import RuleOutput
 
 Objective = Literal["linearized", "monte-carlo"]

@@ -21,8 +21,8 @@ from ocbnn import violation
 from ocbnn.amortize.divergences import Divergence
 from ocbnn.amortize.predictive import SMALLEST_VARIANCE, Predictive
 from ocbnn.errors import ModelError
-from ocbnn.likelihoods import Likelihood
-from ocbnn.priors.measures import log_total
+from ocbnn.model.likelihoods import Likelihood
+from ocbnn.model.measures import log_total
 from ocbnn.rules.located import (
     AllowedClasses,
     AllowedIntervals,

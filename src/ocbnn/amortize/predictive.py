@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ocbnn.networks import ACTIVATIONS, MLP, Network
+from ocbnn.model.networks import ACTIVATIONS, MLP, Network
 
 SMALLEST_VARIANCE = 1e-12
 """Where an output is certain, a square root would have no gradient."""

@@ -36,13 +36,11 @@ from ocbnn.amortize.objectives import Setting
 from ocbnn.errors import ModelError, OCBNNWarning
 from ocbnn.inference.feed import Feed, rule_terms
 from ocbnn.inference.measure import Measured
-from ocbnn.likelihoods import Likelihood
-from ocbnn.model import Model, default_likelihood
-from ocbnn.networks import MLP, Key, Network
-from ocbnn.priors.base import Prior
-from ocbnn.priors.conditional import RuleTerm, conditional_prior
-from ocbnn.priors.diagonal import DiagonalGaussian, as_diagonal
-from ocbnn.priors.isotropic import IsotropicGaussian
+from ocbnn.model.conditional import RuleTerm, conditional_prior
+from ocbnn.model.likelihoods import Likelihood
+from ocbnn.model.model import Model, default_likelihood
+from ocbnn.model.networks import MLP, Key, Network
+from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, Prior, as_diagonal
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.outputs import Functions, Normals
 from ocbnn.rules.parse import parse_rule

@@ -11,9 +11,9 @@ from pydantic import Field
 from ocbnn.amortize.findings import Findings, RuleFinding
 from ocbnn.amortize.prior import AmortizedPrior
 from ocbnn.errors import FileError
-from ocbnn.networks import MLP
-from ocbnn.priors.conditional import RuleTerm
-from ocbnn.priors.diagonal import DiagonalGaussian
+from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.networks import MLP
+from ocbnn.model.priors import DiagonalGaussian
 from ocbnn.schema import Schema
 from ocbnn.storing.parts import (
     Arrays,

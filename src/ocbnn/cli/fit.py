@@ -239,7 +239,7 @@ def quick_look(engine: str = "auto") -> dict[str, Any]:
 
     A variational posterior, unless an engine was asked for, and a shorter search for the strength of rules.
     """
-    from ocbnn.inference.bbb import Bbb
+    from ocbnn.inference.engines.bbb import Bbb
     from ocbnn.inference.prepare import Settings
     from ocbnn.inference.strength import StrengthSearch
 

@@ -48,7 +48,7 @@ def learn_prior(
         from ocbnn.cli.voice import Voice
         from ocbnn.cli.words import command
         from ocbnn.estimators import defaults
-        from ocbnn.networks import MLP
+        from ocbnn.model.networks import MLP
 
         keep_compiled()
         voice = Voice(quiet=quiet, aside=json)

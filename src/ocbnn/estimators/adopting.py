@@ -8,8 +8,8 @@ import pandas as pd
 
 from ocbnn.errors import ModelError
 from ocbnn.estimators.defaults import hidden_units
-from ocbnn.networks import Network
-from ocbnn.priors.base import LearntPrior
+from ocbnn.model.networks import Network
+from ocbnn.model.priors import LearntPrior
 from ocbnn.schema import Schema, Task
 
 DEFAULT_ACTIVATION = "tanh"

@@ -50,13 +50,12 @@ from ocbnn.inference.prepare import Settings
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.run import infer
 from ocbnn.model import Model
-from ocbnn.networks import MLP
+from ocbnn.model.conditional import ConditionalPrior, RuleTerm
+from ocbnn.model.networks import MLP
+from ocbnn.model.priors import IsotropicGaussian, LearntPrior, Prior
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.enforce import Rejection, reject, truncate
 from ocbnn.posterior.predict import Prediction, function_draws, predict, sample_observation
-from ocbnn.priors.base import LearntPrior, Prior
-from ocbnn.priors.conditional import ConditionalPrior, RuleTerm
-from ocbnn.priors.isotropic import IsotropicGaussian
 from ocbnn.regions import Region
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Schema, Task

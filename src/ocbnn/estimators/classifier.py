@@ -15,9 +15,9 @@ from ocbnn.errors import ModelError
 from ocbnn.estimators.base import OCBNNEstimator
 from ocbnn.estimators.defaults import REACH
 from ocbnn.estimators.tables import Rows, read_labels
-from ocbnn.likelihoods import Balanced, Bernoulli, Categorical
 from ocbnn.model import Model
-from ocbnn.priors.conditional import ConditionalPrior
+from ocbnn.model.conditional import ConditionalPrior
+from ocbnn.model.likelihoods import Balanced, Bernoulli, Categorical
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.located import AllowedClasses
 from ocbnn.rules.outputs import Classes

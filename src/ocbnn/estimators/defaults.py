@@ -17,9 +17,8 @@ from jaxtyping import Float
 
 from ocbnn.errors import ModelError, OCBNNError
 from ocbnn.gates import LEAST_REACH, Gate
-from ocbnn.networks import MLP
-from ocbnn.priors.base import Prior
-from ocbnn.priors.isotropic import IsotropicGaussian
+from ocbnn.model.networks import MLP
+from ocbnn.model.priors import IsotropicGaussian, Prior
 from ocbnn.schema.reading import did_you_mean
 
 SMALL_TABLE = 5_000

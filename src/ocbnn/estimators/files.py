@@ -20,10 +20,10 @@ from ocbnn.estimators.settings_files import plain_preparation, read_preparation
 from ocbnn.inference.engines import ENGINES, UnknownEngine
 from ocbnn.inference.feed import rule_terms
 from ocbnn.inference.prepare import Settings
+from ocbnn.model.priors import Prior, base_of, learnt_rules
 from ocbnn.posterior import files
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.enforce import truncate
-from ocbnn.priors.base import Prior, base_of, learnt_rules
 from ocbnn.rules.constraint import Constraint
 
 ESTIMATORS: dict[str, type[OCBNNEstimator]] = {cls.__name__: cls for cls in (OCBNNRegressor, OCBNNClassifier)}

@@ -13,7 +13,7 @@ import numpy as np
 from ocbnn.errors import OCBNNWarning, RuleError
 from ocbnn.inference.feed import rule_terms
 from ocbnn.model import Model
-from ocbnn.priors.conditional import RuleTerm
+from ocbnn.model.conditional import RuleTerm
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.files import load_rules
 from ocbnn.rules.outputs import beyond_probabilities

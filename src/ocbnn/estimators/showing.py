@@ -16,9 +16,9 @@ from ocbnn.estimators.defaults import positive, require_options
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from ocbnn.model.conditional import RuleTerm
     from ocbnn.posterior.draws import Posterior
     from ocbnn.posterior.satisfaction import SatisfactionReport
-    from ocbnn.priors.conditional import RuleTerm
     from ocbnn.schema import Schema
 
 

@@ -12,8 +12,7 @@ minibatch and fresh points (`stochastic`) get another context at every step, the
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
@@ -25,10 +24,9 @@ from jaxtyping import Array, Float
 
 from ocbnn.errors import OCBNNError
 from ocbnn.model import Data, Model
-from ocbnn.networks import MLP
-from ocbnn.priors.conditional import ConditionalPrior, RulePoints
+from ocbnn.model.conditional import ConditionalPrior, RulePoints
+from ocbnn.model.networks import MLP
 
-Precision = Literal["float64", "float32"]
 State = Any
 FUSED = 4096
 """Sums of fewer numbers XLA's CPU fuses; larger ones go to a library that wants the factors written out."""
@@ -182,13 +180,6 @@ class Engine(Protocol):
     def draws(self, key: Array, state: State, count: int) -> Float[Array, "chains draws size"]:
         """Draws of a state: the members' positions `(members, 1, size)` for engines that collect along."""
         ...
-
-
-@contextlib.contextmanager
-def precision(kind: Precision) -> Iterator[None]:
-    """Numbers of that kind in this thread only, whatever the caller's JAX configuration is."""
-    with jax.enable_x64(kind == "float64"):
-        yield
 
 
 def parts_of(density: Density, positions: Float[Array, "members size"], context: Context) -> dict[str, Array]:

@@ -19,11 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ocbnn.checking.convergence import LEAST_DRAWS, Mixing, bulk_ess, mixing, rhat
 from ocbnn.inference.base import Engine
+from ocbnn.inference.engines.stein import kernel_stein_discrepancy
 from ocbnn.inference.feed import fixed_context
-from ocbnn.inference.mixing import LEAST_DRAWS, Mixing, bulk_ess, mixing, rhat
 from ocbnn.inference.probes import probe_inputs, probe_places
-from ocbnn.inference.stein import kernel_stein_discrepancy
 from ocbnn.model import Data, Model
 
 SCORED_ROWS = 4096

@@ -17,8 +17,8 @@ import numpy as np
 from ocbnn import regions
 from ocbnn.inference.base import Context
 from ocbnn.model import Data, Model
-from ocbnn.priors.base import learnt_rules
-from ocbnn.priors.conditional import ConditionalPrior, RulePoints, RuleTerm, rule_seed
+from ocbnn.model.conditional import ConditionalPrior, RulePoints, RuleTerm, rule_seed
+from ocbnn.model.priors import learnt_rules
 
 ALL_ROWS, BATCH = 2048, 1024
 

@@ -25,14 +25,13 @@ from ocbnn.inference.base import (
     Engine,
     InferenceError,
     Info,
-    Precision,
     State,
     check_finite,
-    precision,
 )
+from ocbnn.inference.checkpoint import Arrays, RunFolder, flatten_state, restore_state
 from ocbnn.inference.feed import Feed
 from ocbnn.inference.prepared import Prepared
-from ocbnn.inference.storage import Arrays, RunFolder, flatten_state, restore_state
+from ocbnn.model.outputs import Precision, precision
 
 CHUNK = 50
 INIT_KEYS, DRAW_KEYS = 10**6, 10**7  # apart from the numbers of groups

@@ -16,15 +16,15 @@ import numpy as np
 from jaxtyping import Float
 
 from ocbnn import violation
+from ocbnn.checking.intervals import jackknife, leave_one_out, share_ends
 from ocbnn.inference.diagnostics import worst_ess
-from ocbnn.inference.divergences import normal_total_variation
 from ocbnn.inference.feed import all_rules
-from ocbnn.inference.intervals import jackknife, leave_one_out, share_ends
-from ocbnn.inference.outputs import model_outputs
-from ocbnn.likelihoods import Gaussian
 from ocbnn.linting import lint
 from ocbnn.model import Model
-from ocbnn.priors.conditional import RuleTerm
+from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.likelihoods import Gaussian
+from ocbnn.model.outputs import model_outputs
+from ocbnn.rules.divergences import normal_total_variation
 from ocbnn.rules.located import (
     Located,
     NormalMixture,

@@ -17,16 +17,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ocbnn.inference.base import Context, Density, Engine, InferenceError, Precision, check_finite
+from ocbnn.inference.base import Context, Density, Engine, InferenceError, check_finite
+from ocbnn.inference.checkpoint import RunFolder
 from ocbnn.inference.feed import Feed, fixed_context, rule_terms
 from ocbnn.inference.prepared import Prepared, Strengths, density_of
 from ocbnn.inference.progress import Tick
-from ocbnn.inference.storage import RunFolder
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.surrogate import candidate_nodes
 from ocbnn.inference.warmstart import Start, WarmStart, guide_of, starting_positions
 from ocbnn.model import Model
-from ocbnn.priors.conditional import ConditionalPrior, RulePoints
+from ocbnn.model.conditional import ConditionalPrior, RulePoints
+from ocbnn.model.outputs import Precision
 
 RESTARTS = 10**8  # apart from other seeds
 NODE_ERROR = 0.1  # of a log-density: what acceptance does not notice

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float
 
 from ocbnn.inference.base import Context, Density
+from ocbnn.inference.checkpoint import Arrays
 from ocbnn.inference.feed import fixed_context, rule_terms, with_rules
-from ocbnn.inference.storage import Arrays
 from ocbnn.model import Model
-from ocbnn.priors.conditional import RulePoints, RuleTerm
+from ocbnn.model.conditional import RulePoints, RuleTerm
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,20 +18,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn.inference.base import Engine, InferenceError, Precision, parts_of, precision
+from ocbnn.checking.convergence import LEAST_DRAWS, rhat
+from ocbnn.inference.base import Engine, InferenceError, parts_of
+from ocbnn.inference.checkpoint import RunFolder, description
 from ocbnn.inference.diagnostics import diagnose_run, probe_inputs, varying_ess, worst_ess
 from ocbnn.inference.engines import choose, default_members
 from ocbnn.inference.feed import default_batch
 from ocbnn.inference.loop import CHUNK, Chunk, Loop
-from ocbnn.inference.mixing import LEAST_DRAWS, rhat
-from ocbnn.inference.outputs import model_outputs
 from ocbnn.inference.prepare import Settings, prepare
 from ocbnn.inference.prepared import Prepared
 from ocbnn.inference.progress import Tick, reporting
 from ocbnn.inference.result import Result, RuleOutcome
-from ocbnn.inference.storage import RunFolder, description
 from ocbnn.inference.strength import judge
 from ocbnn.model import Model
+from ocbnn.model.outputs import Precision, model_outputs, precision
 
 WATCHED_PROBES = 16
 

@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn.inference.base import Context, Engine, Precision
+from ocbnn.inference.base import Context, Engine
 from ocbnn.inference.diagnostics import worst_ess
+from ocbnn.inference.engines.tuning import SETTLING, settling
 from ocbnn.inference.feed import rule_terms
 from ocbnn.inference.loop import Loop
 from ocbnn.inference.measure import (
@@ -34,15 +35,14 @@ from ocbnn.inference.measure import (
     not_shown_reason,
     unmet_reason,
 )
-from ocbnn.inference.outputs import model_outputs
 from ocbnn.inference.prepared import Prepared, Strengths
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.result import RuleOutcome
-from ocbnn.inference.tuning import SETTLING, settling
 from ocbnn.inference.warmstart import WarmStart, starting_positions, with_found
 from ocbnn.model import Model
-from ocbnn.priors.base import learnt_rules
-from ocbnn.priors.conditional import RuleTerm
+from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.outputs import Precision, model_outputs
+from ocbnn.model.priors import learnt_rules
 
 MOST_PROBED = 16
 PILOT_DRAWS = 400

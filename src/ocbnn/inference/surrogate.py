@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import nnls
 
-from ocbnn.priors.conditional import RulePoints, RuleTerm
+from ocbnn.model.conditional import RulePoints, RuleTerm
 
 GAUSS_NODES = (8, 12, 16, 24, 32, 48)
 MOMENT_DEGREES = {2: (5, 7, 9), 3: (4, 5)}

@@ -21,15 +21,15 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from ocbnn.inference.ascent import worst_points
+from ocbnn.checking.search import worst_points
 from ocbnn.inference.base import Context, Density, Engine
 from ocbnn.inference.feed import rule_terms, with_rules
-from ocbnn.inference.outputs import model_outputs
 from ocbnn.model import Model
-from ocbnn.priors.base import LearntPrior, base_of
-from ocbnn.priors.conditional import RuleTerm
-from ocbnn.priors.measures import rule_scale
-from ocbnn.priors.terms import Distance, NegativeExponential
+from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.measures import rule_scale
+from ocbnn.model.outputs import model_outputs
+from ocbnn.model.priors import LearntPrior, base_of
+from ocbnn.model.terms import Distance, NegativeExponential
 
 MOST_WORK = 500_000_000_000
 """Steps times rows times weights of a warm start on minibatches: about half a minute."""

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.stats import binomtest, kstest, norm
 
 from ocbnn.errors import SchemaError
-from ocbnn.expressions import Probability, number_text, text
+from ocbnn.language.expressions import Probability, number_text, text
 from ocbnn.linting.findings import SHOWN_ROWS, Finding
 from ocbnn.linting.geometry import Bools, Floats
 from ocbnn.linting.subjects import Subject, located

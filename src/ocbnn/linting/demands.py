@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ocbnn.expressions import (
+from ocbnn.language.expressions import (
     And,
     Comparison,
     Condition,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ocbnn.errors import RuleError
-from ocbnn.expressions import Or, name_text
-from ocbnn.expressions import text as written
+from ocbnn.language.expressions import Or, name_text
+from ocbnn.language.expressions import text as written
 from ocbnn.linting.contradictions import find_clash
 from ocbnn.linting.findings import SHOWN_ROWS, Finding, Severity
 from ocbnn.linting.geometry import Cell, Floats, Space, bounded, is_empty, simplest

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ocbnn.expressions import Probability, columns, name_text, number_text, text
+from ocbnn.language.expressions import Probability, columns, name_text, number_text, text
 from ocbnn.linting.findings import shown_input
 from ocbnn.linting.geometry import Floats
 from ocbnn.rules.constraint import Constraint

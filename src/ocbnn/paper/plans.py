@@ -31,8 +31,8 @@ from ocbnn.inference import Settings, WarmStart, ess
 from ocbnn.inference.base import Engine
 from ocbnn.inference.engines import ENGINES
 from ocbnn.inference.strength import StrengthSearch
+from ocbnn.model.terms import TERMS, Term
 from ocbnn.paper.outcome import PaperError, require_setting
-from ocbnn.priors.terms import TERMS, Term
 
 PARTS = ("model", "term", "rules", "engine", "run", "preparation", "own")
 

@@ -13,13 +13,13 @@ import pandas as pd
 from jaxtyping import Float
 
 from ocbnn.amortize import AmortizedPrior, Learning
+from ocbnn.checking.convergence import mixing
 from ocbnn.errors import OCBNNWarning
 from ocbnn.estimators.files import save_posterior
 from ocbnn.inference import infer
 from ocbnn.inference.feed import rule_terms, with_rules
-from ocbnn.inference.mixing import mixing
 from ocbnn.inference.result import Result
-from ocbnn.model import Model, unstandardized
+from ocbnn.model.model import Model, unstandardized
 from ocbnn.paper.plans import Plan
 from ocbnn.paper.watching import one_fit
 from ocbnn.posterior.draws import Posterior

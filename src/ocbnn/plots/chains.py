@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ocbnn import regions
+from ocbnn.checking.convergence import LEAST_DRAWS, mixing
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.diagnostics import Criteria
-from ocbnn.inference.mixing import LEAST_DRAWS, mixing
 from ocbnn.plots.style import CLASSES, DASHES, INK, MUTED, WITH, axes_of, styled, with_unit
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import function_draws

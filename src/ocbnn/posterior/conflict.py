@@ -18,6 +18,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from ocbnn.errors import OCBNNError
+from ocbnn.model.conditional import RuleTerm
 from ocbnn.posterior.allowed import rows_from
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import Figure
@@ -26,7 +27,6 @@ from ocbnn.posterior.mixtures import Mixture, log_density
 from ocbnn.posterior.predict import obeying_draws, point_values, predict, restricted
 from ocbnn.posterior.satisfaction import satisfaction
 from ocbnn.posterior.search import rule_name
-from ocbnn.priors.conditional import RuleTerm
 
 POINTS = 500
 WHERE = 5

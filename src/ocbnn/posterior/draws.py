@@ -24,10 +24,10 @@ from ocbnn.errors import OCBNNError
 from ocbnn.inference.engines import ENGINES
 from ocbnn.inference.feed import all_rules, rule_terms
 from ocbnn.inference.result import Result, RuleOutcome
-from ocbnn.likelihoods import Gaussian
 from ocbnn.model import Data, Model
-from ocbnn.priors.base import learnt_rules
-from ocbnn.priors.conditional import RuleTerm
+from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.likelihoods import Gaussian
+from ocbnn.model.priors import learnt_rules
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Schema, Target
 

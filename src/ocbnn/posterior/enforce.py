@@ -18,13 +18,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ocbnn.errors import OCBNNError
+from ocbnn.model.conditional import RuleTerm
 from ocbnn.posterior.allowed import EnforcementError, broken
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import CONFIDENCE, Figure, require_confidence, share_figure
 from ocbnn.posterior.functions import model_function_blocks
 from ocbnn.posterior.search import Rule, climb, deterministic, require_points, rule_name
 from ocbnn.posterior.truncate import Truncated, truncate
-from ocbnn.priors.conditional import RuleTerm
 
 __all__ = ["EnforcementError", "Rejection", "Truncated", "reject", "truncate"]
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ocbnn.inference.intervals import (
+from ocbnn.checking.convergence import LEAST_DRAWS, bulk_ess
+from ocbnn.checking.intervals import (
     CONFIDENCE,
     clopper_pearson,
     jackknife,
@@ -22,7 +23,6 @@ from ocbnn.inference.intervals import (
     require_confidence,
     share_ends,
 )
-from ocbnn.inference.mixing import LEAST_DRAWS, bulk_ess
 from ocbnn.posterior.draws import Posterior
 
 GROUPS = 10

@@ -24,6 +24,7 @@ from pydantic import ValidationError
 
 from ocbnn._version import __version__
 from ocbnn.errors import FileError, OCBNNError, RuleError
+from ocbnn.model.conditional import ConditionalPrior
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.stored import (
     StoredModel,
@@ -37,7 +38,6 @@ from ocbnn.posterior.stored import (
     stored_truncation,
     written_names,
 )
-from ocbnn.priors.conditional import ConditionalPrior
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.files import dump_rules
 from ocbnn.schema import Schema

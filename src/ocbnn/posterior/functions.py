@@ -16,10 +16,9 @@ import pandas as pd
 from jaxtyping import Float
 
 from ocbnn.errors import OCBNNError
-from ocbnn.inference.base import Precision, precision
-from ocbnn.inference.outputs import LARGE, network_functions, padded
-from ocbnn.likelihoods import Likelihood
-from ocbnn.networks import Network
+from ocbnn.model.likelihoods import Likelihood
+from ocbnn.model.networks import Network
+from ocbnn.model.outputs import LARGE, Precision, network_functions, padded, precision
 from ocbnn.posterior.draws import Posterior
 
 ROWS, ROWS_OF_LARGE, LEAST_ROWS = 512, 1024, 32

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ocbnn import violation
+from ocbnn.model.conditional import RuleTerm
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import (
     CONFIDENCE,
@@ -46,7 +47,6 @@ from ocbnn.posterior.satisfied import (
 )
 from ocbnn.posterior.search import Rule, as_rule_terms, climb, require_points, rule_name
 from ocbnn.posterior.targets import target_satisfaction
-from ocbnn.priors.conditional import RuleTerm
 from ocbnn.rules.located import AllowedClasses
 
 __all__ = ["Figure", "Satisfaction", "SatisfactionReport", "satisfaction", "verdict"]

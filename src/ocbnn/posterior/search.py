@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from ocbnn.checking.search import Score, worst_points
 from ocbnn.errors import OCBNNError
-from ocbnn.inference.ascent import Score, worst_points
+from ocbnn.model.conditional import RuleTerm
 from ocbnn.posterior.allowed import EnforcementError
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import model_function_blocks, whole
-from ocbnn.priors.conditional import RuleTerm
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
 

@@ -16,12 +16,10 @@ from ocbnn.amortize.stored import StoredLearnt, gaussian_arrays, restored_amorti
 from ocbnn.errors import FileError, OCBNNError
 from ocbnn.inference.feed import all_rules, rule_terms
 from ocbnn.model import Model
-from ocbnn.networks import MLP
+from ocbnn.model.conditional import ConditionalPrior, RuleTerm
+from ocbnn.model.networks import MLP
+from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, Prior, base_of, learnt_rules
 from ocbnn.posterior.draws import Posterior
-from ocbnn.priors.base import Prior, base_of, learnt_rules
-from ocbnn.priors.conditional import ConditionalPrior, RuleTerm
-from ocbnn.priors.diagonal import DiagonalGaussian
-from ocbnn.priors.isotropic import IsotropicGaussian
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.files import RuleEntry
 from ocbnn.schema import Schema

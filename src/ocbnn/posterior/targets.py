@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ocbnn.inference.ascent import highest_points
-from ocbnn.inference.divergences import class_divergences, moment_gaps, normal_divergences
+from ocbnn.checking.search import highest_points
+from ocbnn.model.conditional import RuleTerm
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.figures import Figure, Halves, draw_groups, halves, jackknife, leave_one_out
 from ocbnn.posterior.functions import function_blocks
@@ -21,7 +21,7 @@ from ocbnn.posterior.satisfied import (
     verdict,
 )
 from ocbnn.posterior.search import SEARCHED_DRAWS, climb, evenly, outputs_at, rule_name
-from ocbnn.priors.conditional import RuleTerm
+from ocbnn.rules.divergences import class_divergences, moment_gaps, normal_divergences
 from ocbnn.rules.located import Located, NormalMixture, in_model_units
 
 NORMAL_POINTS, NORMAL_DRAWS = 64, 500

@@ -15,7 +15,7 @@ from functools import reduce
 
 import numpy as np
 
-from ocbnn.expressions import (
+from ocbnn.language.expressions import (
     Affine,
     Always,
     And,

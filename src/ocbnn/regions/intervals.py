@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ocbnn.expressions import name_text, number_text
+from ocbnn.language.expressions import name_text, number_text
 
 Value = TypeVar("Value")
 FloatArray = NDArray[np.float64]

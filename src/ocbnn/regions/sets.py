@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ocbnn.expressions import Condition, columns, evaluate, label_text, name_text, text
+from ocbnn.language.expressions import Condition, columns, evaluate, label_text, name_text, text
 from ocbnn.regions.intervals import BoolArray, FloatArray, FrozenMapping, HalfSpace, Interval
 from ocbnn.regions.limits import Limits, code, growable_sides, grown, inset, limits_of
 from ocbnn.regions.polytope import equalities, face_limits

@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from ocbnn import regions
+from ocbnn.model.conditional import RuleTerm
 from ocbnn.plots.slices import sliced
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import function_blocks
 from ocbnn.posterior.search import rule_name
-from ocbnn.priors.conditional import RuleTerm
 from ocbnn.report.evidence import BandFacts
 from ocbnn.report.heldout import HeldOut
 from ocbnn.report.ruling import change_sizes

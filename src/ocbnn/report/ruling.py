@@ -11,13 +11,13 @@ from jaxtyping import Bool, Float
 
 from ocbnn.inference.measure import contradicting_rows
 from ocbnn.model import Data
+from ocbnn.model.conditional import RuleTerm
 from ocbnn.plots.obedience import headline
 from ocbnn.plots.slices import value_text
 from ocbnn.posterior.conflict import point_predictions
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.satisfied import Satisfaction, SatisfactionReport, column_groups
 from ocbnn.posterior.search import rule_name
-from ocbnn.priors.conditional import RuleTerm
 from ocbnn.report.evidence import (
     LEAST_ROWS,
     Change,

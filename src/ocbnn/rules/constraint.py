@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ocbnn.errors import RuleError
-from ocbnn.expressions import Always, Condition, text
+from ocbnn.language.expressions import Always, Condition, text
 from ocbnn.rules.outputs import Functions, Inequality, RuleOutput
 
 if TYPE_CHECKING:
-    from ocbnn.expressions import Array
+    from ocbnn.language.expressions import Array
     from ocbnn.regions import Region
     from ocbnn.rules.located import Located
     from ocbnn.schema import Schema

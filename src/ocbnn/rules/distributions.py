@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ocbnn.expressions import (
+from ocbnn.language.amounts import normalised, read_suffixes, require_probability, tidy
+from ocbnn.language.expressions import (
     Arithmetic,
     Expression,
     Number,
@@ -17,15 +18,14 @@ from ocbnn.expressions import (
     plus,
     quantities,
 )
-from ocbnn.rules.amounts import normalised, read_suffixes, require_probability, tidy
-from ocbnn.rules.labels import read_label
+from ocbnn.language.labels import read_label
+from ocbnn.language.reading import Role, read_expression
+from ocbnn.language.syntax import Sentence
+from ocbnn.language.trees import alternatives_of, branches, name_of, target_name
 from ocbnn.rules.outputs import ClassProbabilities, Normals, RuleOutput
-from ocbnn.rules.reading import Role, read_expression
-from ocbnn.rules.syntax import Sentence
-from ocbnn.rules.trees import alternatives_of, branches, name_of, target_name
 
 if TYPE_CHECKING:
-    from ocbnn.rules.trees import Branch
+    from ocbnn.language.trees import Branch
     from ocbnn.schema import Label, Target
 
 SUM_TOLERANCE = 1e-6

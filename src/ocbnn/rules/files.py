@@ -14,9 +14,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, StrictFloat, StrictInt, StrictStr, ValidationError
 
 from ocbnn.errors import RuleError
+from ocbnn.language.messages import did_you_mean, listed, quoted
 from ocbnn.rules.outputs import Functions
 from ocbnn.rules.parse import parse_rule
-from ocbnn.rules.words import did_you_mean, listed, quoted
 
 if TYPE_CHECKING:
     from os import PathLike

@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from ocbnn.errors import RuleError
-from ocbnn.expressions import (
+from ocbnn.language.amounts import normalised, read_suffixes, require_probability, tidy
+from ocbnn.language.expressions import (
     And,
     Comparison,
     Condition,
@@ -27,17 +28,16 @@ from ocbnn.expressions import (
     quantities,
     text,
 )
-from ocbnn.rules.amounts import normalised, read_suffixes, require_probability, tidy
+from ocbnn.language.labels import read_classes
+from ocbnn.language.reading import Role, read_expression
+from ocbnn.language.syntax import Sentence
+from ocbnn.language.trees import alternatives_of, branches, parts_of, target_name
 from ocbnn.rules.distributions import read_distribution
 from ocbnn.rules.intervals import pairs_of
-from ocbnn.rules.labels import read_classes
 from ocbnn.rules.outputs import Classes, Intervals, ProbabilityTarget, RuleOutput, Values
-from ocbnn.rules.reading import Role, read_expression
-from ocbnn.rules.syntax import Sentence
-from ocbnn.rules.trees import alternatives_of, branches, parts_of, target_name
 
 if TYPE_CHECKING:
-    from ocbnn.rules.trees import Branch
+    from ocbnn.language.trees import Branch
     from ocbnn.schema import Target
 
 MOST_COMPARISONS = 64

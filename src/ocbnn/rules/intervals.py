@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ocbnn.errors import RuleError
-from ocbnn.expressions import (
+from ocbnn.language.expressions import (
     COMPARISONS,
     And,
     Array,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ocbnn.errors import RuleError
-from ocbnn.expressions import (
+from ocbnn.language.expressions import (
     Arithmetic,
     Array,
     Condition,
@@ -27,7 +27,7 @@ from ocbnn.expressions import (
     number_text,
     text,
 )
-from ocbnn.expressions import (
+from ocbnn.language.expressions import (
     Output as Target,
 )
 from ocbnn.rules.intervals import allowed_intervals, require

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ocbnn.errors import OCBNNError, RuleError
-from ocbnn.expressions import Always, Condition
+from ocbnn.language.expressions import Always, Condition
+from ocbnn.language.reading import read_condition
+from ocbnn.language.syntax import Sentence, parse
+from ocbnn.language.trees import branches
 from ocbnn.regions import region_of
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.forms import read_output
-from ocbnn.rules.reading import read_condition
-from ocbnn.rules.syntax import Sentence, parse
-from ocbnn.rules.trees import branches
 
 if TYPE_CHECKING:
+    from ocbnn.language.trees import Branch
     from ocbnn.regions import Region
-    from ocbnn.rules.trees import Branch
     from ocbnn.schema import Schema
 
 

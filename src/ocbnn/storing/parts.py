@@ -14,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ocbnn.errors import FileError
 from ocbnn.gates import LEAST_REACH, MOST_CELLS, Edge, Gate
-from ocbnn.likelihoods import Balanced, Bernoulli, Categorical, Gaussian, Likelihood
-from ocbnn.networks import MLP, Network
-from ocbnn.priors.conditional import RuleTerm
-from ocbnn.priors.terms import TERMS, Term
+from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.likelihoods import Balanced, Bernoulli, Categorical, Gaussian, Likelihood
+from ocbnn.model.networks import MLP, Network
+from ocbnn.model.terms import TERMS, Term
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Schema
 

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ocbnn.regions.blame import is_reachable, too_thin, unreachable
 from ocbnn.regions.intervals import FloatArray
 from ocbnn.regions.limits import Limits
 from ocbnn.regions.polytope import equalities
 from ocbnn.regions.sets import PROBES, Predicate, Region, Single
+from ocbnn.regions.unreachable import is_reachable, too_thin, unreachable
 from ocbnn.regions.walking import walker
 from ocbnn.schema import Schema
 

@@ -1,0 +1,1 @@
+"""How far draws keep a rule."""

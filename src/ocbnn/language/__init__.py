@@ -1,0 +1,1 @@
+"""The language of rules: expressions, grammar, and errors in words."""

@@ -1,0 +1,263 @@
+"""From a rule's tree to conditions and arithmetic: names get their meaning here, from the schema."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+from ocbnn.language.expressions import (
+    CONSTANTS,
+    FOLDS,
+    And,
+    Arithmetic,
+    Call,
+    ColumnRef,
+    Comparison,
+    Condition,
+    Expression,
+    Membership,
+    Not,
+    Number,
+    Or,
+    Output,
+    Probability,
+    columns,
+    constant,
+    label_text,
+    name_text,
+    negative,
+    number_text,
+)
+from ocbnn.language.labels import read_classes, read_label
+from ocbnn.language.messages import listed, quoted
+from ocbnn.language.syntax import Sentence
+from ocbnn.language.trees import branches, column_of, name_of, parts_of, unknown_name
+
+if TYPE_CHECKING:
+    from ocbnn.language.trees import Branch
+    from ocbnn.schema import Column
+
+Role = Literal["condition", "output", "probability"]
+"""Where arithmetic stands: after `if`, after `then`, or where a probability is meant (there, 60% is 0.6)."""
+
+
+# Conditions -------------------------------------------------------------------------------------------------
+
+
+def read_condition(sentence: Sentence, tree: Branch) -> Condition:
+    """What stands between `if` and `then`."""
+    match str(tree.data):
+        case "disjunction":
+            return Or(_flat(sentence, tree, Or))
+        case "conjunction":
+            return And(_flat(sentence, tree, And))
+        case "negated":
+            return Not(read_condition(sentence, branches(tree)[0]))
+        case "comparison":
+            return _comparison(sentence, tree)
+        case "member":
+            return _membership(sentence, tree)
+        case "not_member":
+            return Not(_membership(sentence, tree))
+        case _:
+            raise sentence.error("`~` says how the target is distributed; it belongs after `then`.", tree)
+
+
+def _flat(sentence: Sentence, tree: Branch, kind: type[And] | type[Or]) -> tuple[Condition, ...]:
+    items: list[Condition] = []
+    for branch in branches(tree):
+        item = read_condition(sentence, branch)
+        items += item.items if isinstance(item, kind) else (item,)
+    return tuple(items)
+
+
+def _comparison(sentence: Sentence, tree: Branch) -> Condition:
+    terms, operators, suffixes = parts_of(tree)
+    if suffixes:
+        what = "`within`" if suffixes[0].data == "within" else "A weight in parentheses"
+        raise sentence.error(
+            f"{what} is for what the target has to meet; it belongs after `then`.", suffixes[0]
+        )
+    for place, term in enumerate(terms):
+        column = column_of(sentence, term)
+        if column is not None and column.kind == "category":
+            return _category_comparison(sentence, tree, column, terms[:place] + terms[place + 1 :], operators)
+    read = [_term(sentence, term, terms) for term in terms]
+    for left, right, term in zip(read[:-1], read[1:], terms[:-1], strict=True):
+        if not columns(left) and not columns(right):
+            raise sentence.error("This compares two numbers; a condition is about a column.", term)
+    return Comparison(tuple(read), tuple(operators))
+
+
+def _term(sentence: Sentence, term: Branch, terms: list[Branch]) -> Expression:
+    """A term of a comparison; beside a binary column, True and False are numbers."""
+    truth = _truth(sentence, term)
+    if truth is not None:
+        others = [column_of(sentence, other) for other in terms if other is not term]
+        if any(other is not None and other.kind == "binary" for other in others):
+            return Number(float(truth))
+    return read_expression(sentence, term, "condition")
+
+
+def _truth(sentence: Sentence, term: Branch) -> bool | None:
+    if term.data != "name" or str(term.children[0]) in sentence.schema.names:
+        return None
+    return {"true": True, "false": False}.get(str(term.children[0]).lower())
+
+
+def _category_comparison(
+    sentence: Sentence, tree: Branch, column: Column, others: list[Branch], operators: list[str]
+) -> Condition:
+    if len(others) != 1 or operators[0] not in ("=", "!="):
+        raise sentence.error(
+            f"{name_text(column.name)} is a category: its levels have no order. "
+            f"Compare it with one of them by `=` or `!=`, or write `{name_text(column.name)} in {{…}}`.",
+            tree,
+        )
+    what = f"a level of {name_text(column.name)}"
+    level = read_label(sentence, others[0], column.levels, what, column.name)
+    member = Membership(column.name, (level,))
+    return member if operators[0] == "=" else Not(member)
+
+
+def _membership(sentence: Sentence, tree: Branch) -> Condition:
+    subject, *elements = branches(tree)
+    column = column_of(sentence, subject)
+    if column is not None and column.kind == "category":
+        what = f"a level of {name_text(column.name)}"
+        found = {read_label(sentence, element, column.levels, what, column.name) for element in elements}
+        return Membership(column.name, tuple(level for level in column.levels if level in found))
+    left = read_expression(sentence, subject, "condition")
+    if not columns(left):
+        raise sentence.error("This compares two numbers; a condition is about a column.", subject)
+    items = dict.fromkeys(
+        Comparison((left, _term(sentence, element, [subject, element])), ("=",)) for element in elements
+    )
+    return next(iter(items)) if len(items) == 1 else Or(tuple(items))
+
+
+# Arithmetic -------------------------------------------------------------------------------------------------
+
+
+def read_expression(sentence: Sentence, tree: Branch, role: Role) -> Expression:
+    """Arithmetic over columns, and, where the role is not that of a condition, over the target."""
+    match str(tree.data):
+        case "number":
+            return Number(_number(sentence, tree))
+        case "percent":
+            return Number(_percent(sentence, tree, role))
+        case "name":
+            return _name(sentence, tree, role)
+        case "quoted":
+            raise sentence.error(
+                f"{sentence.slice(tree)} is text where a number is needed. Only a category, or a target with "
+                "classes, is compared with text; a column's name goes in backticks.",
+                tree,
+            )
+        case "minus":
+            return negative(read_expression(sentence, branches(tree)[0], role))
+        case "plus":
+            return read_expression(sentence, branches(tree)[0], role)
+        case "arithmetic":
+            left, right = (read_expression(sentence, branch, role) for branch in branches(tree))
+            sign = next(str(child) for child in tree.children if isinstance(child, str))
+            operator = {"**": "^", "×": "*", "·": "*", "−": "-"}.get(sign, sign)
+            return Arithmetic(operator, left, right)
+        case "call":
+            return _call(sentence, tree, role)
+        case _:  # a probability
+            return _probability(sentence, tree, role)
+
+
+def read_constant(sentence: Sentence, tree: Branch, role: Role, what: str) -> float:
+    """Arithmetic over numbers alone, with a finite value."""
+    value = constant(read_expression(sentence, tree, role))
+    if value is None or not math.isfinite(value):
+        raise sentence.error(f"{what} is a number, not {sentence.slice(tree)}.", tree)
+    return value
+
+
+def _number(sentence: Sentence, tree: Branch, scale: float = 1.0) -> float:
+    value = float(str(tree.children[0]).rstrip("%").rstrip()) / scale
+    if not math.isfinite(value):
+        raise sentence.error(f"{sentence.slice(tree)} is too large for a number.", tree)
+    return value
+
+
+def _percent(sentence: Sentence, tree: Branch, role: Role) -> float:
+    if role != "probability":
+        digits = str(tree.children[0]).rstrip("%").rstrip()
+        share = number_text(_number(sentence, tree, 100.0))
+        raise sentence.error(
+            "`%` is understood for probabilities only. "
+            f"Write {share} or {digits[:40]}, whichever is the unit here.",
+            tree,
+        )
+    return _number(sentence, tree, 100.0)
+
+
+def _name(sentence: Sentence, tree: Branch, role: Role) -> Expression:
+    name, schema = name_of(tree), sentence.schema
+    if name in schema.names:
+        column = schema.column(name)
+        if column.kind == "category":
+            levels = [label_text(level, schema.names) for level in column.levels]
+            raise sentence.error(
+                f"{name_text(name)} is a category ({listed(levels, limit=6)}), not a number: "
+                f"compare it with a level, as in `{name_text(name)} = {levels[0]}`.",
+                tree,
+            )
+        return ColumnRef(name)
+    if schema.is_target(name):
+        return _target(sentence, tree, role)
+    if name.lower() in CONSTANTS:
+        return Number(CONSTANTS[name.lower()])
+    raise unknown_name(sentence, tree, name)
+
+
+def _target(sentence: Sentence, tree: Branch, role: Role) -> Expression:
+    if role == "condition":
+        raise sentence.error(
+            f"{quoted(name_of(tree))} is the target: a condition is about inputs. "
+            "What the target has to be belongs after `then`.",
+            tree,
+        )
+    target = sentence.schema.target
+    if target is not None and target.task == "classification":
+        name = name_text(target.name)
+        if role == "probability":
+            raise sentence.error(
+                f"{quoted(name_of(tree))} is a class, not a number, and stands beside a probability here. "
+                "Say it in a rule of its own.",
+                tree,
+            )
+        raise sentence.error(
+            f"{quoted(name_of(tree))} is a class, not a number. "
+            f"Write `{name} = …`, `{name} in {{…}}`, or a probability, `P({name} = …) >= 0.9`.",
+            tree,
+        )
+    return Output()
+
+
+def _call(sentence: Sentence, tree: Branch, role: Role) -> Expression:
+    function = str(tree.children[0]).lower()
+    arguments = tuple(read_expression(sentence, branch, role) for branch in branches(tree))
+    if function in FOLDS and len(arguments) < 2:
+        raise sentence.error(f"`{function}` takes two or more numbers, as in `{function}(a, b)`.", tree)
+    if function not in FOLDS and len(arguments) != 1:
+        raise sentence.error(f"`{function}` takes one number, as in `{function}(x)`.", tree)
+    return Call(function, arguments)
+
+
+def _probability(sentence: Sentence, tree: Branch, role: Role) -> Expression:
+    if role == "condition":
+        raise sentence.error("`P(…)` speaks of the target; it belongs after `then`.", tree)
+    target = sentence.schema.target
+    if target is None or target.task == "regression":
+        name = "y" if target is None else target.name
+        raise sentence.error(
+            f"`P(…)` is for targets with classes; {name_text(name)} is a number. "
+            "Bound it, as in `2 <= y <= 3`, or say how it is distributed, as in `y ~ Normal(3, 0.5)`.",
+            tree,
+        )
+    return Probability(read_classes(sentence, branches(tree)[0]))

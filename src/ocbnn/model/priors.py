@@ -1,0 +1,180 @@
+"""Priors over a network's weights before rules: the protocol, and independent Gaussians.
+
+A prior is a log-density over a flat weight vector that can be sampled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ocbnn.errors import ModelError
+from ocbnn.model.likelihoods import HALF_LOG_2PI
+from ocbnn.model.networks import Key, Network, as_key
+from ocbnn.schema import Schema
+
+if TYPE_CHECKING:
+    from ocbnn.model.conditional import RuleTerm
+
+
+@runtime_checkable
+class Prior(Protocol):
+    """Belief about a network's weights before rules and data.
+
+    A new one is a class with these members; it can carry rules (`ConditionalPrior`) and enter a `Model`:
+
+        @dataclass(frozen=True)
+        class Laplace:
+            size: int
+            def log_density(self, w): return -jnp.sum(jnp.abs(w)) - self.size * jnp.log(2.0)
+            def sample(self, key): return jax.random.laplace(as_key(key), (self.size,))
+    """
+
+    @property
+    def size(self) -> int:
+        """Length of the weight vector."""
+        ...
+
+    def log_density(self, w: Float[Array, " size"]) -> Float[Array, ""]:
+        """Log-density of the weights."""
+        ...
+
+    def sample(self, key: Key) -> Float[Array, " size"]:
+        """One draw."""
+        ...
+
+
+@runtime_checkable
+class LearntPrior(Prior, Protocol):
+    """A base prior that has learnt rules, for one network and in the units of one table."""
+
+    @property
+    def learnt(self) -> tuple[RuleTerm, ...]:
+        """Its rules, as posteriors check and enforce them."""
+        ...
+
+    @property
+    def schema(self) -> Schema:
+        """The table, in whose units it was learnt."""
+        ...
+
+    @property
+    def network(self) -> Network:
+        """Whose weights it is about."""
+        ...
+
+    def check(self, network: Network, schema: Schema) -> None:
+        """Refuse another network, or a table in other units."""
+        ...
+
+
+def base_of(prior: Any) -> Prior:
+    """The prior before conditional terms."""
+    return prior if isinstance(prior, Prior) else prior.base
+
+
+def learnt_rules(prior: Any) -> tuple[RuleTerm, ...]:
+    """The rules that a model's prior has learnt, besides those it is conditioned on."""
+    base = base_of(prior)
+    return base.learnt if isinstance(base, LearntPrior) else ()
+
+
+@dataclass(frozen=True, eq=False)
+class IsotropicGaussian:
+    """w_i ~ N(0, σ_ω²), with one σ_ω for all weights or one for each."""
+
+    size: int
+    scale: float | Float[np.ndarray, " size"] = 1.0
+
+    def __post_init__(self) -> None:
+        scale = np.asarray(self.scale, dtype=float)
+        if scale.shape not in {(), (self.size,)}:
+            raise ModelError(
+                f"scale is one number or one for each of the {self.size} weights, not {scale.shape}."
+            )
+        if not np.all((scale > 0) & np.isfinite(scale)):
+            raise ModelError("scale holds standard deviations: all must be positive and finite.")
+
+    @classmethod
+    def for_network(
+        cls, network: Network, scale: float = 1.0, *, scale_by_fan_in: bool = False
+    ) -> IsotropicGaussian:
+        """σ_ω for every weight, or σ_ω/√fan-in so that wide layers do not mean larger functions."""
+        return cls(network.size, scale / np.sqrt(network.fan_in()) if scale_by_fan_in else scale)
+
+    def log_density(self, w: Float[Array, " size"]) -> Float[Array, ""]:
+        normaliser = float(np.sum(np.log(np.broadcast_to(self.scale, self.size)))) + self.size * HALF_LOG_2PI
+        standardised = jnp.asarray(w) / self.scale
+        return -0.5 * jnp.sum(standardised * standardised) - normaliser
+
+    def sample(self, key: Key) -> Float[Array, " size"]:
+        return jnp.asarray(self.scale) * jax.random.normal(as_key(key), (self.size,))
+
+
+@dataclass(frozen=True, eq=False)
+class DiagonalGaussian:
+    """w_i ~ N(mean_i, sd_i²), independently: q_λ(w) with λ = (μ, σ) (paper, section 4.3)."""
+
+    mean: Float[np.ndarray, " size"]
+    sd: Float[np.ndarray, " size"]
+
+    def __post_init__(self) -> None:
+        mean, sd = np.asarray(self.mean, dtype=float), np.asarray(self.sd, dtype=float)
+        if mean.ndim != 1 or mean.shape != sd.shape:
+            raise ModelError(
+                f"mean and sd have one number for each weight, not the shapes {mean.shape} and {sd.shape}."
+            )
+        if not np.isfinite(mean).all():
+            raise ModelError("All means must be finite.")
+        if not np.all((sd > 0) & np.isfinite(sd)):
+            raise ModelError("sd holds standard deviations: all must be positive and finite.")
+        object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "sd", sd)
+
+    @property
+    def size(self) -> int:
+        return len(self.mean)
+
+    def log_density(self, w: Float[Array, " size"]) -> Float[Array, ""]:
+        normaliser = float(np.sum(np.log(self.sd))) + self.size * HALF_LOG_2PI
+        standardised = (jnp.asarray(w) - self.mean) / self.sd
+        return -0.5 * jnp.sum(standardised * standardised) - normaliser
+
+    def sample(self, key: Key) -> Float[Array, " size"]:
+        return jnp.asarray(self.mean) + jnp.asarray(self.sd) * jax.random.normal(as_key(key), (self.size,))
+
+    def draws(self, count: int, seed: Any = 0) -> Float[np.ndarray, "count size"]:
+        """Independent draws in float64, the same in every process."""
+        noise = np.random.default_rng(seed).normal(size=(count, self.size))
+        return self.mean + self.sd * noise
+
+    def kl_to(self, other: DiagonalGaussian) -> float:
+        """KL(self ‖ other), in nats."""
+        return float(_kl(np, self.mean, self.sd, other.mean, other.sd))
+
+
+def kl_divergence(
+    mean: Float[Array, " size"], sd: Float[Array, " size"], other: DiagonalGaussian
+) -> Float[Array, ""]:
+    """KL(N(mean, sd²) ‖ other), in nats, differentiable in mean and sd."""
+    return _kl(jnp, mean, sd, jnp.asarray(other.mean, mean.dtype), jnp.asarray(other.sd, sd.dtype))
+
+
+def as_diagonal(prior: Any) -> DiagonalGaussian | None:
+    """The prior as one Gaussian per weight, if that is what it is."""
+    gaussian = getattr(prior, "gaussian", prior)
+    if isinstance(gaussian, DiagonalGaussian):
+        return gaussian
+    if isinstance(gaussian, IsotropicGaussian):
+        return DiagonalGaussian(np.zeros(gaussian.size), np.broadcast_to(gaussian.scale, gaussian.size))
+    return None
+
+
+def _kl(xp: Any, mean: Any, sd: Any, other_mean: Any, other_sd: Any) -> Any:
+    ratio, shift = sd / other_sd, (mean - other_mean) / other_sd
+    return 0.5 * xp.sum(ratio * ratio + shift * shift - 1.0) - xp.sum(xp.log(ratio))

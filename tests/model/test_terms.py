@@ -1,0 +1,373 @@
+"""Terms against independent formulas, and the reasons for the defaults."""
+
+from __future__ import annotations
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.special
+import scipy.stats
+
+from ocbnn import violation
+from ocbnn.errors import ModelError
+from ocbnn.model.measures import rule_scale
+from ocbnn.model.terms import (
+    TERMS,
+    Beta,
+    Dirichlet,
+    Distance,
+    GaussianMixture,
+    NegativeExponential,
+    OutputDensity,
+    Setting,
+    TargetDivergence,
+)
+from ocbnn.rules.located import AllowedClasses, AllowedIntervals, AllowedValues, ProbabilityIntervals
+from ocbnn.schema import Target
+from term_cases import CASES, POINTS, log_softmax, outputs_for
+
+DRAWS = 50
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def score(term, case_name, value, strength):
+    case = CASES[case_name]
+    return np.asarray(term.log_density(case.output, case.located, jnp.asarray(value), strength))
+
+
+def by_point(case_name, value, formula):
+    """An independent formula of (value, point), one output at a time."""
+    case = CASES[case_name]
+    return np.array(
+        [[formula(draw[point], point, case.located) for point in range(POINTS)] for draw in value]
+    )
+
+
+@pytest.mark.parametrize("case_name", ["interval", "half-line", "gap", "intervals that vary"])
+def test_distance_is_the_smoothed_distance_to_the_allowed_intervals(case_name):
+    value = outputs_for(CASES[case_name], DRAWS)
+
+    def formula(y, point, located):
+        pairs = [(a, b) for a, b in zip(located.lower[point], located.upper[point], strict=True) if a <= b]
+        distance = min(max(a - y, 0.0, y - b) for a, b in pairs)
+        return -7.0 * (np.sqrt(1 + (distance / 0.3) ** 2) - 1)
+
+    expected = by_point(case_name, value, formula)
+    np.testing.assert_allclose(
+        score(Distance(0.3, lead=0.0), case_name, value, 7.0), expected, rtol=1e-10, atol=1e-12
+    )
+
+
+def test_distance_begins_its_lead_before_the_boundary():
+    shift = 1.5 * 0.3 / np.sqrt(7.0)
+    y = np.array([2.0 - shift - 0.01, 2.0 - shift + 0.01, 2.0, 2.4])
+    located = AllowedIntervals(np.full((4, 1), -np.inf), np.full((4, 1), 2.0))
+    with jax.enable_x64(True):
+        actual = Distance(0.3).log_density(None, located, jax.numpy.asarray(y), 7.0)
+    inside = np.maximum(y - 2.0 + shift, 0.0) / 0.3
+    np.testing.assert_allclose(actual, -7.0 * (np.sqrt(1 + inside**2) - 1), rtol=1e-10, atol=1e-12)
+    assert actual[0] == 0.0 > actual[1]
+
+
+def test_distance_of_a_probability_is_on_the_total_of_the_classes_named():
+    value = outputs_for(CASES["probability bound of two"], DRAWS)
+
+    def formula(log_p, point, located):
+        excess = max(np.exp(log_p[0]) + np.exp(log_p[2]) - 0.3, 0.0)
+        return -7.0 * (np.sqrt(1 + (excess / 0.3) ** 2) - 1)
+
+    expected = by_point("probability bound of two", value, formula)
+    actual = score(Distance(0.3, lead=0.0), "probability bound of two", value, 7.0)
+    np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-12)
+
+
+def _soft_indicator(g, tau0=15.0, tau1=2.0):
+    return 0.25 * (np.tanh(-tau0 * g) + 1) * (np.tanh(-tau1 * g) + 1)
+
+
+@pytest.mark.parametrize("case_name", ["interval", "half-line", "gap", "intervals that vary"])
+def test_negative_exponential_is_equation_6_summed_over_forbidden_intervals(case_name):
+    value = outputs_for(CASES[case_name], DRAWS)
+
+    def formula(y, point, located):
+        pairs = [(a, b) for a, b in zip(located.lower[point], located.upper[point], strict=True) if a <= b]
+        ends = [-np.inf, *[end for pair in pairs for end in pair], np.inf]
+        gaps = [(a, b) for a, b in zip(ends[::2], ends[1::2], strict=True) if a < b]
+        penalties = [np.prod([_soft_indicator(g) for g in (a - y, y - b) if np.isfinite(g)]) for a, b in gaps]
+        return -1e4 * sum(penalties)
+
+    expected = by_point(case_name, value, formula)
+    actual = score(NegativeExponential(), case_name, value, 1e4)
+    np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-8)
+
+
+def test_negative_exponential_of_functions_is_equation_6_itself():
+    value = outputs_for(CASES["negative functions"], DRAWS)
+
+    def formula(y, point, located):
+        radius = located.columns["radius"][point]
+        return -50.0 * _soft_indicator(y * y - radius**2) * _soft_indicator(-y - radius)
+
+    expected = by_point("negative functions", value, formula)
+    actual = score(NegativeExponential(), "negative functions", value, 50.0)
+    np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_positive_functions_forbid_each_inequality_on_its_own_like_the_intervals_they_describe():
+    value = jnp.asarray(outputs_for(CASES["interval"], DRAWS))
+    functions = CASES["functions"].output.__class__((lambda x, y: -0.5 - y, lambda x, y: y - 0.75))
+    located = CASES["functions"].located
+    actual = NegativeExponential().log_density(functions, located, value, 3.0)
+    np.testing.assert_allclose(actual, score(NegativeExponential(), "interval", value, 3.0), rtol=1e-10)
+
+
+@pytest.mark.parametrize("strength", [0.5, 1.0, 9.0, 1e3])
+def test_beta_is_that_density_up_to_its_mode_and_flat_from_there(strength):
+    r = np.linspace(0.001, 0.999, POINTS * 200).reshape(-1, POINTS)
+    value = np.log(np.stack([1 - r, r], axis=-1))
+    density = scipy.stats.beta(strength + 1, 2)
+    mode = strength / (strength + 1)
+    expected = density.logpdf(np.minimum(r, mode)) - density.logpdf(mode)
+    np.testing.assert_allclose(score(Beta(), "one class", value, strength), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_beta_says_nothing_about_which_allowed_class():
+    value = np.log([[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.9, 0.01, 0.05], [0.01, 0.9, 0.05]])
+    scores = score(Beta(), "two of three classes", value, 1e4)
+    assert scores[0] == scores[1]
+    assert scores[2] == scores[3]
+
+
+@pytest.mark.parametrize(("reference", "other"), [(False, 1.5), (True, 8.5)])
+def test_dirichlet_is_that_density_up_to_its_normaliser(reference, other):
+    value = outputs_for(CASES["two of three classes"], DRAWS)
+    density = scipy.stats.dirichlet([10.0, 10.0, other])
+    probabilities = np.exp(value)
+    expected = by_point("two of three classes", probabilities, lambda p, *_: density.logpdf(p / p.sum()))
+    actual = score(Dirichlet(reference=reference), "two of three classes", value, 10.0)
+    np.testing.assert_allclose(actual - actual[0], expected - expected[0], rtol=1e-10, atol=1e-9)
+
+
+def test_gaussian_mixture_of_the_paper_is_the_log_of_a_weighted_sum():
+    value = outputs_for(CASES["values"], DRAWS)
+
+    def formula(y, point, located):
+        components = scipy.stats.norm.logpdf(y, located.values[point], 0.1)
+        return 2.0 * scipy.special.logsumexp(components, b=located.weights[point])
+
+    expected = by_point("values", value, formula)
+    np.testing.assert_allclose(
+        score(GaussianMixture(levelled=False), "values", value, 2.0), expected, rtol=1e-10
+    )
+
+
+@pytest.mark.parametrize("levelled", [True, False])
+def test_with_one_value_the_gaussian_has_half_the_margin_as_its_standard_deviation(levelled):
+    value = outputs_for(CASES["value"], DRAWS)
+    expected = scipy.stats.norm.logpdf(value, 0.5, 0.1)
+    actual = score(GaussianMixture(levelled=levelled), "value", value, 1.0)
+    np.testing.assert_allclose(actual, expected, rtol=1e-10)
+
+
+def test_levelled_components_keep_their_weights_at_the_values_and_meet_at_the_margins():
+    case = CASES["values"]
+    term = GaussianMixture()
+    at_values = [float(score(term, "values", np.full(POINTS, y), 1.0)[0]) for y in (-0.4, 0.1, 2.0)]
+    np.testing.assert_allclose(np.diff(at_values), np.log([0.2 / 0.7, 0.1 / 0.2]), rtol=1e-10)
+    margins = [float(score(term, "values", np.full(POINTS, y), 1.0)[0]) for y in (-0.6, -0.2, -0.1, 0.3, 1.8)]
+    np.testing.assert_allclose(margins, margins[0], rtol=1e-10)
+    assert case.located.margin[0] == 0.2
+
+
+def test_target_probability_is_the_negative_divergence_from_what_is_asked():
+    value = outputs_for(CASES["class probabilities"], DRAWS)
+    expected = by_point(
+        "class probabilities",
+        value,
+        lambda log_p, point, located: -40.0 * scipy.stats.entropy(located.probability[point], np.exp(log_p)),
+    )
+    np.testing.assert_allclose(
+        score(TargetDivergence(), "class probabilities", value, 40.0), expected, rtol=1e-9
+    )
+    value = outputs_for(CASES["probability target"], DRAWS)
+    expected = by_point(
+        "probability target",
+        value,
+        lambda log_p, point, located: (
+            -40.0
+            * scipy.stats.entropy([1 - located.probability[point], located.probability[point]], np.exp(log_p))
+        ),
+    )
+    np.testing.assert_allclose(
+        score(TargetDivergence(), "probability target", value, 40.0), expected, rtol=1e-9
+    )
+
+
+def test_output_density_is_the_log_of_the_mixture():
+    value = outputs_for(CASES["normals"], DRAWS)
+
+    def formula(y, point, located):
+        components = scipy.stats.norm.logpdf(y, located.mean[point], located.sd[point])
+        return scipy.special.logsumexp(components, b=located.weight[point])
+
+    expected = by_point("normals", value, formula)
+    np.testing.assert_allclose(score(OutputDensity(), "normals", value, 1.0), expected, rtol=1e-10)
+
+
+def _mean_under(log_term):
+    """Mean of w ~ N(0, 1) × exp(log_term(w)), by quadrature over a grid fine enough for its kinks."""
+    grid = np.linspace(-8.0, 8.0, 400_001)
+    log_density = -0.5 * grid**2 + np.asarray(log_term(jnp.asarray(grid)))
+    density = np.exp(log_density - log_density.max())
+    return scipy.integrate.simpson(grid * density, grid) / scipy.integrate.simpson(density, grid)
+
+
+def _half_line_term(term, strength):
+    def log_term(w):
+        located = AllowedIntervals(np.zeros((w.shape[0], 1)), np.full((w.shape[0], 1), np.inf))
+        return term.log_density(None, located, w, strength)
+
+    return log_term
+
+
+def test_distance_converges_to_the_truncated_density_as_strength_grows():
+    truncated = np.sqrt(2 / np.pi)
+    strengths = (1e2, 1e4, 1e6, 1e8)
+    errors = [abs(_mean_under(_half_line_term(Distance(), s)) - truncated) for s in strengths]
+    # The mass outside shrinks like 1/√strength: a factor of ten per step.
+    assert errors[0] < 0.1
+    assert all(later < 0.15 * earlier for earlier, later in itertools.pairwise(errors))
+
+
+def test_negative_exponential_does_not_converge_to_it_which_is_why_it_is_no_default():
+    means = [_mean_under(_half_line_term(NegativeExponential(), s)) for s in (1e2, 1e4, 1e6)]
+    np.testing.assert_allclose(means, [0.89, 0.98, 1.08], atol=0.005)
+
+
+def test_distance_pulls_arbitrarily_far_inside_where_the_exponential_is_flat():
+    far = jnp.full(POINTS, -50.0)
+
+    def slope(term):
+        case = CASES["half-line"]
+        return jax.grad(lambda y: jnp.sum(term.log_density(case.output, case.located, y, 1.0)))(far)
+
+    assert np.all(np.asarray(slope(Distance())) > 0.99)
+    assert np.all(np.asarray(slope(NegativeExponential())) == 0.0)
+
+
+def test_dirichlet_scores_a_breaking_output_above_an_obeying_one_which_is_why_it_is_no_default():
+    obeying, breaking = np.log([0.98, 0.01, 0.01]), np.log([0.3, 0.3, 0.4])
+    value = np.stack([obeying, breaking, obeying, breaking])
+    scores = score(Dirichlet(), "two of three classes", value, 10.0)
+    np.testing.assert_allclose(scores[:2], [-43.9, -22.1], atol=0.05)
+    breaks = violation.violates(None, CASES["two of three classes"].located, np.exp(value))
+    assert list(breaks[:2]) == [False, True]
+
+
+def test_dirichlet_orders_two_classes_rightly():
+    value = outputs_for(CASES["one class"], 500)
+    breaks = violation.violates(None, CASES["one class"].located, np.exp(value))
+    # Dir(1.5, 10) has its mode at 0.95 for the allowed class and falls from there to the vertex.
+    inside = value[..., 1] < np.log(9.0 / 9.5)
+    scores = score(Dirichlet(), "one class", value, 10.0)
+    assert scores[~breaks & inside].min() >= scores[breaks].max()
+
+
+def test_negative_exponential_orders_outputs_of_a_half_line_rightly():
+    value = outputs_for(CASES["half-line"], 500)
+    breaks = violation.violates(None, CASES["half-line"].located, value)
+    scores = score(NegativeExponential(), "half-line", value, 1e4)
+    assert scores[~breaks].min() >= scores[breaks].max()
+
+
+def test_a_sum_of_gaussians_scores_a_breaking_output_above_an_obeying_one_which_is_why_they_are_levelled():
+    located = AllowedValues(np.array([[0.0, 2.02]]), np.array([[0.5, 0.5]]), np.array([1.0]))
+    obeying, breaking = jnp.asarray([-1.0]), jnp.asarray([1.01])
+    assert list(violation.violates(None, located, np.array([[-1.0], [1.01]]))[:, 0]) == [False, True]
+    paper, ours = GaussianMixture(levelled=False), GaussianMixture()
+    assert paper.log_density(None, located, obeying, 1.0) < paper.log_density(None, located, breaking, 1.0)
+    assert ours.log_density(None, located, obeying, 1.0) > ours.log_density(None, located, breaking, 1.0)
+
+
+def _setting(located, *, bounded=True, strength=10.0, target=None):
+    return Setting(located, target or Target("y", "regression"), bounded, strength)
+
+
+def test_alpha_below_one_is_refused_with_an_unbounded_activation():
+    located = CASES["one class"].located
+    with pytest.raises(ModelError, match=r"α = 0.15 < 1.*bounded activation"):
+        Dirichlet().calibrated(_setting(located, bounded=False, strength=1.0))
+    with pytest.raises(ModelError, match=r"α = 0.05"):
+        Dirichlet(alpha=(10.0, 0.05)).calibrated(_setting(located, bounded=False))
+    assert Dirichlet().calibrated(_setting(located, bounded=False)) == Dirichlet()
+
+
+def test_alpha_below_one_is_floored_with_a_warning_and_a_bounded_activation():
+    located = CASES["one class"].located
+    with pytest.warns(UserWarning, match=r"α = 0.05.*floored"):
+        term = Dirichlet(alpha=(10.0, 0.05)).calibrated(_setting(located))
+    logits = np.array([0.0, 5.0, 50.0, 5000.0])
+    value = log_softmax(np.stack([logits, np.zeros(POINTS)], axis=-1))
+    scores = np.asarray(term.log_density(None, located, jnp.asarray(value), 1.0))
+    assert scores[2] == pytest.approx(-0.95 * np.log(1e-3), rel=1e-10)
+    assert scores[3] == pytest.approx(scores[2], rel=1e-10)
+    assert scores[1] == pytest.approx(9.0 * value[1, 0] - 0.95 * value[1, 1], rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("make", "cause"),
+    [
+        (lambda: Dirichlet(c=1.0), "strictly between 0 and 1"),
+        (lambda: Dirichlet(alpha=(1.0, 0.0)), "positive"),
+        (
+            lambda: Dirichlet(alpha=(1.0, 2.0, 3.0)).calibrated(_setting(CASES["one class"].located)),
+            "3 entries.*2 classes",
+        ),
+    ],
+)
+def test_dirichlet_settings_that_make_no_sense_are_refused(make, cause):
+    with pytest.raises(ModelError, match=cause):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("located", "scale"),
+    [
+        (AllowedIntervals(np.array([[0.0]]), np.array([[0.25]])), 0.25),
+        (AllowedIntervals(np.array([[0.0]]), np.array([[40.0]])), 1.0),
+        (AllowedIntervals(np.array([[0.0]]), np.array([[np.inf]])), 1.0),
+        (AllowedIntervals(np.array([[0.5]]), np.array([[0.5]])), 1.0),
+        (AllowedIntervals(np.array([[-np.inf, 1.0]]), np.array([[0.0, 1.5]])), 0.5),
+        (AllowedIntervals(np.array([[0.0, np.inf]]), np.array([[0.5, -np.inf]])), 0.5),
+        (AllowedValues(np.zeros((1, 1)), np.ones((1, 1)), np.array([0.2])), 0.2),
+        (ProbabilityIntervals(np.array([[False, True]]), np.array([[0.95]]), np.array([[1.0]])), 0.05),
+        (ProbabilityIntervals(np.array([[False, True]]), np.array([[1.0]]), np.array([[1.0]])), 0.01),
+        (AllowedClasses(np.array([[True, False]])), 1.0),
+    ],
+)
+def test_a_rule_measures_distances_in_its_own_scale(located, scale):
+    assert rule_scale(located) == pytest.approx(scale, rel=1e-12)
+    assert Distance().calibrated(_setting(located)).scale == pytest.approx(scale, rel=1e-12)
+
+
+def test_raw_units_undo_the_standardisation_of_the_target():
+    target = Target("y", "regression", center=5.0, scale=4.0)
+    located = AllowedIntervals(np.array([[0.5]]), np.array([[0.75]]))  # 7 to 8 in raw units
+    term = NegativeExponential(raw=True).calibrated(_setting(located, target=target))
+    raw = 7.3
+    expected = -(_soft_indicator(raw - 7.0) + _soft_indicator(8.0 - raw))
+    actual = term.log_density(None, located, jnp.asarray([(raw - 5.0) / 4.0]), 1.0)
+    assert float(actual[0]) == pytest.approx(expected, rel=1e-10)
+
+
+def test_terms_are_named_as_in_their_table():
+    assert all(name == term.name for name, term in TERMS.items())
