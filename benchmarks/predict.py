@@ -1,12 +1,11 @@
 """Mean and spread of many draws at many rows: the rate against the machine's own matrix products, and memory.
 
-    python benchmarks/predict.py [--full] [--gates 0]
+    python benchmarks/predict.py [--full]
 
 A 2×150 network, as for a credit table: 405,000 rows × 1,000 draws with `--full`, fewer rows otherwise; blocks
-are the same size, so memory beyond the table and the draws does not grow. With `--gates 5` it has those of
-five rules, whose operations are not counted. Prediction and a float32 product run
-in turns in one process. Prints `predict_matmul_fraction` and the peak of memory above that after the imports;
-fails below a half, or above 1 GB.
+are the same size, so memory beyond the table and the draws does not grow. Prediction and a float32 product
+run in turns in one process. Prints `predict_matmul_fraction` and the peak of memory above that after the
+imports; fails below a half, or above 1 GB.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ocbnn.gates import Edge, Gate
 from ocbnn.model import Model
 from ocbnn.model.networks import MLP
 from ocbnn.posterior.draws import Posterior
@@ -40,14 +38,10 @@ def peak_gigabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
 
 
-def posterior(gates: int) -> Posterior:
+def posterior() -> Posterior:
     """Random draws of the network, in float32 as minibatch engines give them."""
     columns = tuple(Column(f"x{i}", "continuous", (-2.0, 2.0)) for i in range(COLUMNS))
-    corners = tuple(
-        Gate(0.0, (tuple(Edge((place % COLUMNS,), (-1.0,), -1.0) for place in (i, i + 1)),))
-        for i in range(gates)
-    )
-    network = MLP(COLUMNS, HIDDEN, gates=corners)
+    network = MLP(COLUMNS, HIDDEN)
     model = Model.build(schema=Schema(columns, Target("y", "regression")), network=network, noise=0.1)
     generator = np.random.default_rng(0)
     draws = generator.standard_normal((4, DRAWS // 4, model.size), dtype=np.float32)
@@ -70,11 +64,10 @@ def main() -> int:
     """Predict in turns with products, then judge."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help="all 405,000 rows: some minutes")
-    parser.add_argument("--gates", type=int, default=0, help="of how many rules")
     chosen = parser.parse_args()
     rows = 405_000 if chosen.full else 8 * TURN
     baseline = peak_gigabytes()
-    draws = posterior(chosen.gates)
+    draws = posterior()
     table = np.random.default_rng(2).standard_normal((405_000, COLUMNS))
     widths = (COLUMNS, *HIDDEN, 1)
     operations = 2 * sum(a * b for a, b in itertools.pairwise(widths)) * DRAWS

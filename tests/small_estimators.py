@@ -44,11 +44,7 @@ def blood_pressures(rows: int = 40, seed: int = 0) -> tuple[pd.DataFrame, pd.Ser
 
 
 def functions_in_numpy(model: OCBNNRegressor, frame: pd.DataFrame) -> np.ndarray:
-    """The network of a small fit to them in NumPy, from the raw table to raw outputs.
-
-    Under rules on ages above 80 it has a gate that is open there, but for half a hundred-thousandth of the
-    range.
-    """
+    """The network of a small fit to them in NumPy, from the raw table to raw outputs."""
     schema, flat = model.schema_, model.posterior_.flat
     dose = np.arcsinh(frame["dose"] / schema.column("dose").offset)
     columns = [
@@ -56,14 +52,12 @@ def functions_in_numpy(model: OCBNNRegressor, frame: pd.DataFrame) -> np.ndarray
         for name, values in (("age", frame["age"]), ("dose", dose))
     ]
     levels = [(frame["ward"] == level).to_numpy(float) for level in ("ICU", "surgery")]
-    inputs = np.column_stack([*columns, *levels]) @ np.array(model.posterior_.model.network.mixing)
-    low, high = schema.column("age").observed
-    gate = (frame["age"] > 80 + 0.5e-5 * (high - low)).to_numpy(float)
+    inputs = np.column_stack([*columns, *levels])
     outputs = []
     for w in flat.astype(float):
-        first, rest, steps = w[: 4 * 4].reshape(4, 4), w[16:25], w[25:30] if model.rules_ else np.zeros(5)
-        hidden = np.tanh(inputs @ first + rest[:4] + np.outer(gate, steps[:4]))
-        outputs.append(hidden @ rest[4:8] + rest[8] + gate * steps[4])
+        first, rest = w[: 4 * 4].reshape(4, 4), w[16:]
+        hidden = np.tanh(inputs @ first + rest[:4])
+        outputs.append(hidden @ rest[4:8] + rest[8])
     return np.array(outputs) * schema.target.scale + schema.target.center
 
 

@@ -9,7 +9,7 @@ The rooms, in the order data go through them; each imports only from those befor
 - `rules`: WHAT the expert says: the language, constraints, files of rules.
 - `violation`: does an output obey, and by what margin.
 - `linting`: what is wrong with a set of rules before anything is fitted.
-- `gates`, `networks`, `likelihoods`, `priors`: Φ_w, p(y | Φ_w), and HOW belief enters.
+- `networks`, `likelihoods`, `priors`: Φ_w, p(y | Φ_w), and HOW belief enters.
 - `model`: all of it as one log-density of a flat vector w.
 - `inference`: engines and the one loop; `infer` gives draws of a model.
 - `amortize`: the amortized prior: rules learnt once, used for every data set.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from ocbnn.posterior.enforce import reject, truncate
 from ocbnn.posterior.satisfaction import satisfaction
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
+from ocbnn.storing import folders
 from small_estimators import UNPREPARED, small_classifier, small_regressor
 from small_runs import SHORT
 
@@ -139,6 +141,31 @@ def test_a_damaged_prior_is_refused(sign_prior, tmp_path, name):
     file.write_bytes(bytes(content))
     with pytest.raises(FileError):
         AmortizedPrior.load(tmp_path / "prior")
+
+
+@pytest.mark.parametrize(
+    ("old", "refused"),
+    [
+        ({"gates": [], "mixing": None}, None),
+        ({"gates": [{"reach": 0.0, "cells": []}]}, "gates"),
+        ({"mixing": [[1.0]]}, "mixing"),
+    ],
+    ids=["neither", "gates", "mixing"],
+)
+def test_a_prior_of_an_earlier_version_loads_unless_its_network_has_gates_or_mixing(
+    sign_prior, tmp_path, old, refused
+):
+    sign_prior.save(tmp_path / "prior")
+    file = tmp_path / "prior" / "prior.json"
+    content = json.loads(file.read_text())["content"]
+    content["network"].update(old)
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    file.write_text(json.dumps({"checksum": folders.checksum(canonical), "content": content}))
+    if refused is None:
+        assert AmortizedPrior.load(tmp_path / "prior").network == sign_prior.network
+    else:
+        with pytest.raises(FileError, match=f"The network has {refused}, .* Fit again with this version"):
+            AmortizedPrior.load(tmp_path / "prior")
 
 
 def test_a_saved_model_has_its_learnt_prior_and_its_rules(posterior, tmp_path):

@@ -30,20 +30,17 @@ def fitted() -> OCBNNClassifier:
 
 
 def twin_probabilities(model: OCBNNClassifier, frame: pd.DataFrame, outputs: int) -> np.ndarray:
-    """The network and the softmax in NumPy; under a rule, its gate is for heights above 3."""
+    """The network and the softmax in NumPy."""
     inputs = np.column_stack(
         [
             (frame[name] - model.schema_.column(name).center) / model.schema_.column(name).scale
             for name in frame.columns
         ]
-    ) @ np.array(model.posterior_.model.network.mixing)
-    gate, layers = (frame["height"] > 3).to_numpy(float), 12 + 5 * outputs
+    )
     result = []
     for w in model.posterior_.flat.astype(float):
-        steps = w[layers:] if model.rules_ else np.zeros(4 + outputs)
-        hidden = np.tanh(inputs @ w[:8].reshape(2, 4) + w[8:12] + np.outer(gate, steps[:4]))
-        logits = hidden @ w[12 : 12 + 4 * outputs].reshape(4, outputs) + w[12 + 4 * outputs : layers]
-        logits = logits + np.outer(gate, steps[4:])
+        hidden = np.tanh(inputs @ w[:8].reshape(2, 4) + w[8:12])
+        logits = hidden @ w[12 : 12 + 4 * outputs].reshape(4, outputs) + w[12 + 4 * outputs :]
         if outputs == 1:
             logits = np.column_stack([np.zeros(len(inputs)), logits])
         exponent = np.exp(logits - logits.max(axis=1, keepdims=True))

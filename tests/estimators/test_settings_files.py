@@ -1,7 +1,5 @@
 """Settings files: an estimator's options written and read again, and mistakes in them as sentences."""
 
-import math
-
 import pytest
 
 from ocbnn import OCBNNClassifier
@@ -17,8 +15,7 @@ OPTIONS = [
     {"engine": Bbb(steps=60), "hidden": (20, 5), "prior": 0.2, "class_weight": "balanced", "draws": 7},
     {"preparation": Settings(strength=StrengthSearch(rounds=6, ratio=1.25))},
     {"preparation": Settings(warm=None, strength=None, nodes=False), "engine": "svgd"},
-    {"preparation": Settings(start="base"), "reach": math.inf},
-    {"reach": 0.2},
+    {"preparation": Settings(start="base")},
     {"preparation": Settings(warm=WarmStart(steps=3))},
     *({"engine": engine()} for engine in ENGINES.values()),
     {},
@@ -41,7 +38,7 @@ def test_options_survive_a_file(options, tmp_path):
     [
         ("drws = 3", "has no option 'drws'; .* Did you mean 'draws'?"),
         ('draws = "many"', "draws: Input should be a valid integer"),
-        ('reach = "far"', "reach: Input should be a valid number"),
+        ('prior = "far"', "prior: Input should be a valid number"),
         ("hidden = 3", "hidden: Input should be a valid tuple"),
         ('engine = "bbb"', r"engine is a table of options, \[engine\]"),
         ("[engine]\nsteps = 3", r"\[engine\] needs a name"),

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from ocbnn.errors import ModelError
-from ocbnn.gates import Edge, Gate
 from ocbnn.model.networks import ACTIVATIONS, MLP, FunctionNetwork, Network
 
 X = np.random.default_rng(0).normal(size=(5, 3))
@@ -54,45 +53,6 @@ def test_an_mlp_is_its_layers_one_after_the_other(activation, hidden, computed):
     w = np.random.default_rng(1).normal(size=network.size)
     expected = plain_mlp(w, X, network.widths, NONLINEARITIES[activation])
     np.testing.assert_allclose(network.apply(w, X), expected, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("hidden", [(), (4,), (4, 2)], ids=str)
-@pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("computed", [{}, {"sums_below": 10**6}, {"units_first": True}], ids=str)
-def test_gates_are_inputs_of_the_first_layer_and_add_to_the_outputs(hidden, count, computed):
-    gates = (Gate(0.5, ((Edge((0,), (1.0,), 0.0),),)), Gate(0.3, ((Edge((1, 2), (0.6, 0.8), 0.2),),)))[:count]
-    network = MLP(3, hidden, 2, "tanh", gates=gates, **computed)
-    w = np.random.default_rng(1).normal(size=network.size)
-    edges = np.stack([X[:, 0] / 0.5, (0.6 * X[:, 1] + 0.8 * X[:, 2] - 0.2) / 0.3], axis=1)[:, :count]
-    openness = np.exp(-(np.maximum(edges, 0) ** 2) / 2)
-    layers = w[: MLP(3, hidden, 2, "tanh").size]
-    steps = w[len(layers) :]
-    if hidden:
-        to_hidden, steps = steps[: 4 * count].reshape(count, 4), steps[4 * count :]
-        widened = np.concatenate([layers[:12].reshape(3, 4), to_hidden]).ravel()
-        layers = np.concatenate([widened, layers[12:]])
-    seen, widths = (np.hstack([X, openness]), (3 + count, *hidden, 2)) if hidden else (X, (3, 2))
-    expected = plain_mlp(layers, seen, widths, np.tanh) + openness @ steps.reshape(count, 2)
-    np.testing.assert_allclose(network.apply(w, X), expected, rtol=1e-10, atol=1e-12)
-    assert network.fan_in().shape == (network.size,)
-
-
-def test_a_gate_beyond_the_inputs_is_refused():
-    with pytest.raises(ModelError, match="beyond the 3"):
-        MLP(3, gates=(Gate(0.5, ((Edge((3,), (1.0,), 0.0),),)),))
-
-
-@pytest.mark.parametrize("hidden", [(), (4, 2)], ids=str)
-def test_the_first_layer_of_a_mixing_network_sees_mixed_inputs(hidden):
-    mixing = np.random.default_rng(2).normal(size=(3, 3))
-    network = MLP(3, hidden, 2, "tanh", tuple(map(tuple, mixing)))
-    w = np.random.default_rng(1).normal(size=network.size)
-    np.testing.assert_allclose(
-        network.apply(w, X), MLP(3, hidden, 2, "tanh").apply(w, X @ mixing), rtol=1e-10
-    )
-    np.testing.assert_allclose(network.mixed(jnp.asarray(X)), X @ mixing, rtol=1e-12)
-    with pytest.raises(ModelError, match="mixing is a matrix of 3 × 3"):
-        MLP(3, hidden, 2, "tanh", ((1.0,),))
 
 
 def test_one_input_and_one_unit_are_no_special_case():

@@ -337,22 +337,12 @@ def an_infinite_scale(content):
     content["arrays"].pop("prior_scale")
 
 
-def with_gate(**changes):
-    """One edge in a gate, changed."""
-    edge = {"inputs": [0], "coefficients": [1.0], "bound": 0.0, "is_open": False, **changes}
-    return lambda c: c["network"].update(gates=[{"reach": 0.1, "cells": [[edge]]}])
-
-
 def truncation(**changes):
     """A truncation by one rule, changed."""
     return lambda c: c.update(truncated=[{"rule": "if age > 70 then action = 1", **changes}])
 
 
 HOSTILE = {
-    "a gate that the draws are not of": (with_gate(), "not of the .* weights"),
-    "a gate on an input there is not": (with_gate(inputs=[2**39]), "an edge that is not of its"),
-    "an edge with too few numbers": (with_gate(coefficients=[]), "an edge that is not of its"),
-    "an edge on no input": (with_gate(inputs=[]), "at least 1 item"),
     "draws larger than their file": (a_terabyte_of_draws, "its arrays take"),
     "a network that the draws are not of": (a_giant_network, "not of the .* weights"),
     "an unknown activation": (lambda c: c["network"].update(activation="__import__"), "no activation"),
@@ -384,6 +374,28 @@ def test_a_hostile_description_is_refused_before_anything_is_allocated(saved, ca
     rewrite(saved, change)
     with pytest.raises(FileError, match=message):
         load(saved)
+
+
+@pytest.mark.parametrize(
+    "old", [{"gates": [{"reach": 0.0, "cells": []}]}, {"mixing": [[1.0]]}], ids=["gates", "mixing"]
+)
+def test_a_model_of_an_earlier_version_with_gates_or_mixing_is_refused_with_the_remedy(saved, old):
+    rewrite(saved, lambda content: content["network"].update(old))
+    (part,) = old
+    with pytest.raises(
+        FileError, match=rf"The network has {part}, .* no longer supports\. Fit again with this"
+    ):
+        load(saved)
+
+
+def test_a_model_of_an_earlier_version_without_gates_and_mixing_loads(posterior, saved):
+    rewrite(saved, lambda content: content["network"].update(gates=[], mixing=None))
+    np.testing.assert_array_equal(load(saved).posterior.draws, posterior.draws)
+
+
+def test_a_saved_network_has_no_field_of_earlier_versions(saved):
+    network = json.loads((saved / "model.json").read_text())["content"]["network"]
+    assert sorted(network) == ["activation", "hidden", "inputs", "outputs"]
 
 
 def test_a_sparse_file_of_a_terabyte_is_not_read(saved):

@@ -64,18 +64,14 @@ def sampled(
     key: Array,
     samples: int,
 ) -> Predictive:
-    """Reparameterised Monte Carlo: samples of everything but an MLP's last layer, which is integrated out.
-
-    Of a network with gates, all weights are sampled.
-    """
-    if not isinstance(network, MLP) or network.gates:
+    """Reparameterised Monte Carlo: samples of everything but an MLP's last layer, which is integrated out."""
+    if not isinstance(network, MLP):
         draws = mean + sd * jax.random.normal(key, (samples, mean.size), mean.dtype)
         outputs = jax.lax.map(lambda w: network.apply(w, inputs), draws)
         return Predictive(outputs, jnp.zeros_like(outputs))
     nonlinearity = ACTIVATIONS[network.activation].function
     means, variances = network.unravel(mean), network.unravel(sd * sd)
-    seen = network.mixed(inputs)
-    values = jnp.broadcast_to(seen, (samples, *seen.shape)).reshape(-1, seen.shape[-1])
+    values = jnp.broadcast_to(inputs, (samples, *inputs.shape)).reshape(-1, inputs.shape[-1])
     for number, ((weights, biases), (spread, bias_spread)) in enumerate(zip(means, variances, strict=True)):
         centre = values @ weights + biases
         variance = (values * values) @ spread + bias_spread

@@ -156,7 +156,7 @@ class SearchSpace:
     @classmethod
     def of(cls, rule: RuleTerm) -> SearchSpace:
         """The region of a rule, with the schema's limits for the columns that it does not name."""
-        limits = rule.rule.region.inner_limits(rule.schema)
+        limits = rule.rule.region.limits(rule.schema)
         columns = rule.schema.columns
         logs = np.array([column.transform == "log" for column in columns], dtype=bool)
         offset = np.where(logs, [column.offset for column in columns], np.nan)

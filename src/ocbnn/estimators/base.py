@@ -43,7 +43,6 @@ from ocbnn.estimators.tables import (
     read_table,
     require_ruled_kinds,
 )
-from ocbnn.gates import gates_of
 from ocbnn.inference.engines import choose
 from ocbnn.inference.feed import rule_terms, with_rules
 from ocbnn.inference.prepare import Settings
@@ -52,11 +51,10 @@ from ocbnn.inference.run import infer
 from ocbnn.model import Model
 from ocbnn.model.conditional import ConditionalPrior, RuleTerm
 from ocbnn.model.networks import MLP
-from ocbnn.model.priors import IsotropicGaussian, LearntPrior, Prior
+from ocbnn.model.priors import LearntPrior, Prior
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.enforce import Rejection, reject, truncate
 from ocbnn.posterior.predict import Prediction, function_draws, predict, sample_observation
-from ocbnn.regions import Region
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Schema, Task
 from ocbnn.schema.table import declarations
@@ -79,7 +77,6 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
     hidden: Any
     activation: Any
     prior: Any
-    reach: Any
     tolerance: Any
     columns: Any
     draws: Any
@@ -177,16 +174,11 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
             network = adopted_network(self.prior, self.hidden, self.activation)
             base: Prior = self.prior
         else:
-            inputs, reach = rows.schema.to_model(rows.schema.encode(rows.frame)), defaults.reach(self.reach)
-            # A prior of the user's own is over the weights it knows: there is no room for gates.
-            gates = () if isinstance(self.prior, Prior) else gates_of(_regions(rules), rows.schema, reach)
             network = MLP(
                 rows.schema.width,
                 defaults.hidden_units(self.hidden, len(rows.frame)),
                 classes if classes > 2 else 1,
                 self.activation,
-                defaults.mixing(inputs, rows.weights),
-                defaults.telling(gates, inputs),
             )
             base = defaults.base_prior(self.prior, network, classification=classes > 0)
         return Model.build(
@@ -429,8 +421,7 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def _twin(self, rules: tuple[RuleTerm, ...], **run: Any) -> Posterior:
         """The posterior of the same rows under some of the rules, as strong as they are in the fit.
 
-        A rule that is left out takes its gate with it. Under none, a base prior that has learnt rules gives
-        way to what it was before.
+        Under none, a base prior that has learnt rules gives way to what it was before.
         """
         model = self.posterior_.model
         if model.data is None:
@@ -438,15 +429,10 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 "The rows of the fit are not here: a saved model does not hold them. Fit again for this."
             )
         assert isinstance(model.prior, ConditionalPrior)
-        network, base = model.network, model.prior.base
-        if isinstance(network, MLP) and network.gates and isinstance(base, IsotropicGaussian):
-            regions = _regions([term.rule for term in rules])
-            network, places = network.with_gates(gates_of(regions, self.schema_, network.gates[0].reach))
-            base = IsotropicGaussian(network.size, np.broadcast_to(base.scale, base.size)[places])
-        elif not rules and isinstance(base, AmortizedPrior):
+        base = model.prior.base
+        if not rules and isinstance(base, AmortizedPrior):
             base = base.base
-        prior = replace(model.prior, network=network, base=base, rules=rules)
-        twin = with_given_strengths(replace(model, network=network, prior=prior))
+        twin = with_given_strengths(replace(model, prior=replace(model.prior, base=base, rules=rules)))
         seed = int(self.posterior_.provenance["seed"])
         return Posterior.from_result(self._infer(twin, seed, like=model, **run))
 
@@ -470,10 +456,6 @@ def in_sorted_order(schema: Schema) -> Schema:
     if target is None or not target.classes:
         return schema
     return replace(schema, target=replace(target, classes=tuple(sorted(target.classes))))
-
-
-def _regions(rules: Sequence[Constraint]) -> list[Region]:
-    return [rule.region for rule in rules]
 
 
 def with_given_strengths(model: Model) -> Model:

@@ -13,7 +13,6 @@ from sklearn.base import ClassifierMixin
 
 from ocbnn.errors import ModelError
 from ocbnn.estimators.base import OCBNNEstimator
-from ocbnn.estimators.defaults import REACH
 from ocbnn.estimators.tables import Rows, read_labels
 from ocbnn.model import Model
 from ocbnn.model.conditional import ConditionalPrior
@@ -38,9 +37,6 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
         class_weight: "balanced", or a weight for each label: what a mistake on a row of that class costs.
             The fit minds the classes accordingly and `predict` chooses by them; probabilities (and rules,
             which speak of them) stay those of the data as they are.
-        reach: how far beyond its region a rule moves predictions, in standard deviations of the columns: not
-            at all unless given; math.inf for as far as smooth functions take it, as it always is with a base
-            prior of your own.
         tolerance: the share of violation accepted of rules that do not say it themselves.
         columns: what to declare about columns: {"age": {"bounds": (18, None), "transform": "log"}}; for the
             target {"levels": […]} declares classes that do not occur.
@@ -76,7 +72,6 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
         activation: str = "tanh",
         prior: Any = None,
         class_weight: Any = None,
-        reach: float = REACH,
         tolerance: float | None = None,
         columns: Any = None,
         draws: int | None = None,
@@ -93,7 +88,6 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
         self.activation = activation
         self.prior = prior
         self.class_weight = class_weight
-        self.reach = reach
         self.tolerance = tolerance
         self.columns = columns
         self.draws = draws

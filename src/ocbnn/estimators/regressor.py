@@ -12,7 +12,6 @@ from sklearn.base import RegressorMixin
 
 from ocbnn.errors import ModelError, OCBNNError
 from ocbnn.estimators.base import OCBNNEstimator, require_share
-from ocbnn.estimators.defaults import REACH
 from ocbnn.estimators.tables import Rows, read_numbers
 from ocbnn.model import Model
 from ocbnn.rules.constraint import Constraint
@@ -31,9 +30,6 @@ class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
         prior: scale of the outputs' weights (in standard deviations of y), or a base prior. An
             `AmortizedPrior` brings its table, its network and its rules; `rules` are further ones.
         noise: standard deviation of y around the function, in units of y; learnt unless given.
-        reach: how far beyond its region a rule moves predictions, in standard deviations of the columns: not
-            at all unless given; math.inf for as far as smooth functions take it, as it always is with a base
-            prior of your own.
         tolerance: the share of violation accepted of rules that do not say it themselves.
         columns: what to declare about columns: {"age": {"bounds": (18, None), "transform": "log"}}.
         draws: of each chain (engines without chains: in all).
@@ -66,7 +62,6 @@ class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
         activation: str = "tanh",
         prior: Any = None,
         noise: float | None = None,
-        reach: float = REACH,
         tolerance: float | None = None,
         columns: Any = None,
         draws: int | None = None,
@@ -83,7 +78,6 @@ class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
         self.activation = activation
         self.prior = prior
         self.noise = noise
-        self.reach = reach
         self.tolerance = tolerance
         self.columns = columns
         self.draws = draws

@@ -3,7 +3,6 @@
     draws = 200
     hidden = [50, 50]
     prior = 0.2                      # how far outputs may go
-    reach = inf                      # how far rules move predictions beside their regions
     class_weight = "balanced"
 
     [engine]
@@ -46,7 +45,6 @@ SIMPLE: Mapping[str, Any] = {
     "hidden": tuple[int, ...],
     "activation": str,
     "prior": float,
-    "reach": float,
     "tolerance": float,
     "class_weight": str,
     "cores": int,

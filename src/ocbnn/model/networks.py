@@ -9,20 +9,18 @@ The flat vector is what engines move, store and compare; a network only knows ho
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from ocbnn.errors import ModelError
-from ocbnn.gates import Gate
 
 Key = int | Array
 AnyArray = Array | np.ndarray
@@ -79,10 +77,6 @@ class MLP:
         hidden: units of each hidden layer.
         outputs: of the last layer.
         activation: a name in `ACTIVATIONS`.
-        mixing: a fixed matrix M, row by row: the first layer sees x·M instead of x. With independent weights
-            of unit variance, those of the columns themselves then have the covariance M·Mᵀ.
-        gates: where rules speak: each is a further input of the first layer, and adds to the outputs as well;
-            the weights of both come after those of the layers.
         sums_below: layers with fewer multiplications than that, for all rows together, are written as sums:
             elementwise code, which fuses with what is around it, where a matrix product is a call of its own.
         units_first: layers are computed as units × rows: an eighth faster where both are many.
@@ -92,20 +86,11 @@ class MLP:
     hidden: tuple[int, ...] = (10,)
     outputs: int = 1
     activation: str = "rbf"
-    mixing: tuple[tuple[float, ...], ...] | None = field(default=None, repr=False)
-    gates: tuple[Gate, ...] = field(default=(), repr=False)
     sums_below: int = field(default=0, repr=False, compare=False)
     units_first: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        if self.mixing is not None and np.shape(self.mixing) != (self.inputs, self.inputs):
-            raise ModelError(
-                f"mixing is a matrix of {self.inputs} × {self.inputs} numbers, one row and column for each "
-                f"input, not of the shape {np.shape(self.mixing)}."
-            )
-        if any(gate.last_input >= self.inputs for gate in self.gates):
-            raise ModelError(f"A gate looks at an input beyond the {self.inputs} of the network.")
         if self.activation not in ACTIVATIONS:
             raise ModelError(
                 f"There is no activation {self.activation!r}; choose one of {', '.join(ACTIVATIONS)}, "
@@ -121,12 +106,7 @@ class MLP:
 
     @property
     def size(self) -> int:
-        return sum((before + 1) * after for before, after in self._layers) + sum(self.gate_sizes)
-
-    @property
-    def gate_sizes(self) -> tuple[int, int]:
-        """Weights from the gates to the first hidden layer, and to the outputs."""
-        return len(self.gates) * sum(self.hidden[:1]), len(self.gates) * self.outputs
+        return sum((before + 1) * after for before, after in self._layers)
 
     @property
     def bounded(self) -> bool:
@@ -139,7 +119,7 @@ class MLP:
     def unravel(self, w: Float[Array, " size"]) -> list[tuple[Array, Array]]:
         """The (weights, biases) of each layer."""
         sizes = [size for before, after in self._layers for size in (before * after, after)]
-        pieces = jax.lax.split(jnp.asarray(w)[: sum(sizes)], sizes)
+        pieces = jax.lax.split(jnp.asarray(w), sizes)
         return [
             (weights.reshape(before, after), biases)
             for (before, after), weights, biases in zip(self._layers, pieces[::2], pieces[1::2], strict=True)
@@ -148,18 +128,10 @@ class MLP:
     def apply(self, w: Float[Array, " size"], x: Float[AnyArray, "n d"]) -> Float[Array, "n outputs"]:
         nonlinearity = ACTIVATIONS[self.activation].function
         (first, first_biases), *rest = self.unravel(w)
-        if self.mixing is not None:
-            # x·(M·W) and not (x·M)·W: there are more rows than columns.
-            first = jnp.asarray(self.mixing, first.dtype) @ first
-        values = jnp.asarray(x, first.dtype)
-        outputs, into_first = self._through_gates(w, values)
-        values = self._layer(self._turned(values), first, first_biases)
-        if into_first is not None:
-            values += self._turned(into_first)
+        values = self._layer(self._turned(jnp.asarray(x, first.dtype)), first, first_biases)
         for weights, biases in rest:
             values = self._layer(nonlinearity(values), weights, biases)
-        values = self._turned(values)
-        return values if outputs is None else values + outputs
+        return self._turned(values)
 
     def _turned(self, values: Array) -> Array:
         """From rows × units to what layers are computed in, and back."""
@@ -169,16 +141,6 @@ class MLP:
         if self.units_first:
             return weights.T @ values + biases[:, None]
         return self._product(values, weights) + biases
-
-    def _through_gates(self, w: Array, x: Array) -> tuple[Array | None, Array | None]:
-        """What gates add to the outputs, and to the inputs of the first hidden layer."""
-        if not self.gates:
-            return None, None
-        openness = jnp.stack([gate.openness(x) for gate in self.gates], axis=1)
-        hidden, outputs = self.gate_sizes
-        pieces = jax.lax.split(jnp.asarray(w)[self.size - hidden - outputs :], (hidden, outputs))
-        to_hidden, to_outputs = (piece.reshape(len(self.gates), -1) for piece in pieces)
-        return self._product(openness, to_outputs), self._product(openness, to_hidden) if hidden else None
 
     def _product(self, values: Array, weights: Array) -> Array:
         if weights.shape[0] == 1:  # an outer product
@@ -191,25 +153,11 @@ class MLP:
         """A starting point: weights N(0, 1/fan-in), so that no layer starts saturated."""
         return jax.random.normal(as_key(key), (self.size,)) / jnp.sqrt(jnp.asarray(self.fan_in()))
 
-    def mixed(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        """What the first layer sees of the inputs."""
-        return x if self.mixing is None else x @ jnp.asarray(self.mixing, x.dtype)
-
-    def with_gates(self, kept: Collection[Gate]) -> tuple[MLP, Int[np.ndarray, " kept_size"]]:
-        """The same network with some of its gates, and where its weights are among these."""
-        count, layers = len(self.gates), self.size - sum(self.gate_sizes)
-        chosen = [index for index, gate in enumerate(self.gates) if gate in kept]
-        places, begin = [np.arange(layers)], layers
-        for size in self.gate_sizes if count else ():
-            places.append((begin + np.arange(size)).reshape(count, -1)[chosen].ravel())
-            begin += size
-        gates = tuple(self.gates[index] for index in chosen)
-        return dataclasses.replace(self, gates=gates), np.concatenate(places)
-
     def fan_in(self) -> Float[np.ndarray, " size"]:
-        """For each weight the number of units that feed into its unit; 1 for biases and for gates."""
-        layers = [np.repeat([float(before), 1.0], [before * after, after]) for before, after in self._layers]
-        return np.concatenate([*layers, np.ones(sum(self.gate_sizes))])
+        """For each weight the number of units that feed into its unit; 1 for biases."""
+        return np.concatenate(
+            [np.repeat([float(before), 1.0], [before * after, after]) for before, after in self._layers]
+        )
 
 
 @dataclass(frozen=True, eq=False)

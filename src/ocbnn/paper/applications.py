@@ -57,7 +57,6 @@ def estimator(plan: Plan, rules: Any, seed: int, columns: Mapping[str, Mapping[s
         engine=plan.engine,
         hidden=tuple(plan.own["hidden"]),
         prior=plan.own.get("prior"),
-        reach=plan.own["reach"],
         class_weight=plan.own.get("class_weight"),
         columns=dict(columns),
         draws=plan.run["draws"],

@@ -21,12 +21,6 @@ from ocbnn.schema import Column, Label, Schema
 REACH = 0.25
 """How far past a threshold a region goes on, as a share of the column's observed range."""
 
-INSET = 1e-5
-"""How far from a column's open end the first point is that is asked for, as a share of the observed range.
-
-In single precision and model units, what is much nearer cannot be told from the end itself.
-"""
-
 
 @dataclass(frozen=True)
 class Limits:
@@ -191,17 +185,3 @@ def grown(limits: Limits, schema: Schema, sides: tuple[BoolArray, BoolArray], sh
         np.maximum(np.where(sides[0], limits.low - width, limits.low), possible_low),
         np.minimum(np.where(sides[1], limits.high + width, limits.high), possible_high),
     )
-
-
-def inset(limits: Limits, schema: Schema, intervals: Mapping[str, Interval]) -> Limits:
-    """The same, with the open ends of continuous columns moved in."""
-    low, high = limits.low.copy(), limits.high.copy()
-    for name, interval in intervals.items():
-        index = schema.index(name)
-        step = INSET * observed_width(schema.columns[index])
-        if limits.discrete[index] or not limits.high[index] - limits.low[index] > 4 * step:
-            continue
-        least, largest = interval.closed_ends()
-        low[index] += step * (not interval.low_closed and limits.low[index] == least)
-        high[index] -= step * (not interval.high_closed and limits.high[index] == largest)
-    return limits.with_ends(low, high)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ocbnn.language.expressions import Condition, columns, evaluate, label_text, name_text, text
 from ocbnn.regions.intervals import BoolArray, FloatArray, FrozenMapping, HalfSpace, Interval
-from ocbnn.regions.limits import Limits, code, growable_sides, grown, inset, limits_of
+from ocbnn.regions.limits import Limits, code, growable_sides, grown, limits_of
 from ocbnn.regions.polytope import equalities, face_limits
 from ocbnn.regions.walking import corners
 from ocbnn.schema import Label, Schema
@@ -68,10 +68,6 @@ class Region(ABC):
     def components(self) -> tuple[Single, ...]:
         """The regions this one is the union of, none of them a union."""
 
-    def inner_limits(self, schema: Schema) -> Limits:
-        """The limits, those of open ends a little further in: where points at the edge are looked for."""
-        return self.limits(schema)
-
     def bounding_box(self, schema: Schema) -> tuple[FloatArray, FloatArray]:
         """The finite low and high end (Q,) of every column; they cross where a column has no value left."""
         limits = self.limits(schema)
@@ -82,8 +78,8 @@ class Region(ABC):
 
         Half-spaces add corners of their own; a union has those of its components.
         Ruled discrete columns are at their ends too, ruled categories at each of their levels; columns the
-        rule does not name are in the middle of their range. Ends are moved in by a millionth of the range,
-        open ones as in `inner_limits`.
+        rule does not name are in the middle of their range. Ends, open or closed, are moved in by a millionth
+        of the range.
         """
         limits = self.limits(schema)
         if len(limits.empty_columns()):
@@ -103,7 +99,7 @@ _CORNERS = 4096
 
 
 def _corners(region: Region, limits: Limits, schema: Schema) -> Iterator[FloatArray]:
-    ruled, inner = region.columns(), region.inner_limits(schema)
+    ruled = region.columns()
     choices: list[tuple[float, ...]] = []
     for index, column in enumerate(schema.columns):
         low, high, codes = limits.low[index], limits.high[index], limits.codes[index]
@@ -114,8 +110,7 @@ def _corners(region: Region, limits: Limits, schema: Schema) -> Iterator[FloatAr
             choices.append(tuple(codes))
         else:
             step = 0.0 if limits.discrete[index] else 1e-6 * (high - low)
-            ends = (max(low + step, inner.low[index]), min(high - step, inner.high[index]))
-            choices.append(ends if high > low else (low,))
+            choices.append((low + step, high - step) if high > low else (low,))
     return (np.array(corner) for corner in _spread_product(choices))
 
 
@@ -142,9 +137,6 @@ class Single(Region):
 
     def components(self) -> tuple[Single, ...]:
         return (self,)
-
-    def inner_limits(self, schema: Schema) -> Limits:
-        return inset(self.limits(schema), schema, self.pieces.box.intervals)
 
     def text(self) -> str:
         return " and ".join(words for words, _ in self.conditions()) or "always"

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from ocbnn.errors import FileError
-from ocbnn.gates import LEAST_REACH, MOST_CELLS, Edge, Gate
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.likelihoods import Balanced, Bernoulli, Categorical, Gaussian, Likelihood
 from ocbnn.model.networks import MLP, Network
@@ -28,8 +27,6 @@ Count = Annotated[int, Field(ge=0, le=2**40)]
 Width = Annotated[int, Field(ge=1, le=1_000_000)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-MOST_GATES = 10_000
-"""More rules than anybody writes: a hostile file must not fill the memory."""
 
 
 class Strict(BaseModel):
@@ -38,31 +35,15 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, validate_by_name=True, validate_by_alias=True)
 
 
-class StoredEdge(Strict):
-    """One edge of a gate's cell."""
-
-    inputs: Annotated[list[Count], Field(min_length=1)]
-    coefficients: list[Finite]
-    bound: Finite
-    is_open: bool = False
-
-
-class StoredGate(Strict):
-    """Where a network's functions may step."""
-
-    reach: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    cells: Annotated[list[list[StoredEdge]], Field(min_length=1, max_length=MOST_CELLS)]
-
-
 class StoredNetwork(Strict):
-    """An MLP."""
+    """An MLP; earlier versions also wrote `mixing` and `gates`, which are read only to be refused."""
 
     inputs: Width
     hidden: Annotated[list[Width], Field(max_length=100)]
     outputs: Width
     activation: Annotated[str, Field(max_length=100)]
-    mixing: list[list[Finite]] | None = None
-    gates: Annotated[list[StoredGate], Field(max_length=MOST_GATES)] = []
+    mixing: Annotated[JsonValue, Field(exclude=True)] = None
+    gates: Annotated[JsonValue, Field(exclude=True)] = None
 
 
 class StoredLikelihood(Strict):
@@ -130,27 +111,6 @@ def stored_network(network: Network) -> StoredNetwork:
         hidden=list(network.hidden),
         outputs=network.outputs,
         activation=network.activation,
-        mixing=None if network.mixing is None else [list(row) for row in network.mixing],
-        gates=[stored_gate(gate) for gate in network.gates],
-    )
-
-
-def stored_gate(gate: Gate) -> StoredGate:
-    """A gate's cells, edge by edge."""
-    return StoredGate(
-        reach=gate.reach,
-        cells=[
-            [
-                StoredEdge(
-                    inputs=list(edge.inputs),
-                    coefficients=list(edge.coefficients),
-                    bound=edge.bound,
-                    is_open=edge.is_open,
-                )
-                for edge in cell
-            ]
-            for cell in gate.cells
-        ],
     )
 
 
@@ -200,29 +160,17 @@ def rule_arrays(index: int, rule: RuleTerm) -> Arrays:
 
 
 def restored_network(stored: StoredNetwork, schema: Schema) -> MLP:
-    """The network that was stored, if it takes what the table gives."""
-    mixing = None if stored.mixing is None else tuple(tuple(row) for row in stored.mixing)
-    if mixing is not None and [len(row) for row in mixing] != [stored.inputs] * stored.inputs:
-        raise FileError(f"The mixing of the network is not a matrix of {stored.inputs} rows and columns.")
-    gates = tuple(restored_gate(gate, stored.inputs) for gate in stored.gates)
-    network = MLP(stored.inputs, tuple(stored.hidden), stored.outputs, stored.activation, mixing, gates)
+    """The network that was stored, if this version has such networks and it takes what the table gives."""
+    for part, content in (("gates", stored.gates), ("mixing", stored.mixing)):
+        if content not in (None, []):
+            raise FileError(
+                f"The network has {part}, which this version of ocbnn no longer supports. Fit again with "
+                "this version."
+            )
+    network = MLP(stored.inputs, tuple(stored.hidden), stored.outputs, stored.activation)
     if network.inputs != schema.width:
         raise FileError(f"The network has {network.inputs} inputs, but the table gives {schema.width}.")
     return network
-
-
-def restored_gate(stored: StoredGate, inputs: int) -> Gate:
-    """The gate that was stored, if its edges are of the network's inputs."""
-    edges = [edge for cell in stored.cells for edge in cell]
-    if any(len(edge.inputs) != len(edge.coefficients) or max(edge.inputs) >= inputs for edge in edges):
-        raise FileError(f"A gate of the network has an edge that is not of its {inputs} inputs.")
-    if 0 < stored.reach < LEAST_REACH:
-        raise FileError(f"A gate of the network has a reach of {stored.reach}: that is less than there is.")
-    cells = (
-        tuple(Edge(tuple(edge.inputs), tuple(edge.coefficients), edge.bound, edge.is_open) for edge in cell)
-        for cell in stored.cells
-    )
-    return Gate(stored.reach, tuple(cells))
 
 
 def restored_likelihood(stored: StoredLikelihood) -> Likelihood:
