@@ -248,9 +248,8 @@ def quick_look(engine: str = "auto") -> dict[str, Any]:
     search = StrengthSearch(rounds=3, ratio=10.0, effective=100.0, most=100, steps=2500)
     options: dict[str, Any] = {"preparation": Settings(strength=search), "engine": engine}
     if engine == "auto":
-        # The rate begins high, since the weights of gates may have far to go, and falls early, so that the
-        # end of the run shows whether it has settled.
-        options["engine"] = Bbb(steps=8000, draws_per_step=2, learning_rate=0.2, decay="exponential")
+        # The learning rate falls early, so that the end of the run shows whether it has settled.
+        options["engine"] = Bbb(steps=8000, draws_per_step=2, learning_rate=0.02, decay="exponential")
     return options
 
 
