@@ -27,7 +27,7 @@ test: $(READY)  ## the quick tests, in parallel
 test-slow: $(READY)  ## the long tests too
 	@XLA_FLAGS= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow
 
-check: $(READY)  ## lint, format, types, and the order of the rooms
+check: $(READY)  ## lint, format, types, and the order of the modules
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy

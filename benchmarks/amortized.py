@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from ocbnn.amortize import Learning
-from ocbnn.amortize.divergences import divergence
-from ocbnn.amortize.learning import Elsewhere, Objective, Problem, learn
-from ocbnn.amortize.objectives import Setting
+from ocbnn.amortize.learning import Elsewhere, Problem, learn
+from ocbnn.amortize.objectives import Objective, divergence
+from ocbnn.checking.check import check_rules
 from ocbnn.errors import OCBNNWarning
 from ocbnn.inference import infer
 from ocbnn.inference.engines.hmc import Hmc
@@ -32,7 +32,6 @@ from ocbnn.model.likelihoods import Bernoulli
 from ocbnn.model.networks import MLP
 from ocbnn.model.priors import DiagonalGaussian
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.satisfaction import satisfaction
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Column, Schema, Target
 
@@ -73,7 +72,7 @@ def compare(count: int = DATA_SETS) -> int:
                 result = infer(model, engine, members=2, draws=DRAWS, seed=seed, cores=1)
                 posterior = Posterior.from_result(result)
             seconds[way] += time.perf_counter() - began
-            (rule,) = satisfaction(posterior, [example.RULE], points=500, key=seed, ascent=False)
+            (rule,) = check_rules(posterior, [example.RULE], points=500, key=seed, ascent=False)
             violations[way].append(rule.epsilon_mean.value)
     for way, spent in seconds.items():
         mean, worst = np.mean(violations[way]), np.max(violations[way])
@@ -84,24 +83,24 @@ def compare(count: int = DATA_SETS) -> int:
     return 0
 
 
-def step(objective: Objective) -> int:
+def step(name: str) -> int:
     """Milliseconds and megabytes of a step of recidivism's size, above what a tiny network takes."""
-    learn(*_problem(objective, (3,)), 0)
+    learn(*_problem(name, (3,)), 0)
     before = resident_megabytes()
-    problem, feed, learning = _problem(objective, (100, 100))
+    problem, feed, learning = _problem(name, (100, 100))
     learn(problem, feed, learning, 0)
     above = resident_megabytes() - before
     began = time.perf_counter()
     learn(problem, feed, learning, 1)
     milliseconds = 1000.0 * (time.perf_counter() - began) / learning.steps
     print(
-        f"{objective}: {problem.network.size:,} weights, 30 points: {milliseconds:.1f} ms a step (at most "
+        f"{name}: {problem.network.size:,} weights, 30 points: {milliseconds:.1f} ms a step (at most "
         f"{MOST_MILLISECONDS:.0f}), {above:.0f} MB (at most {MOST_MEGABYTES:.0f})"
     )
     return int(milliseconds > MOST_MILLISECONDS or above > MOST_MEGABYTES)
 
 
-def _problem(objective: Objective, hidden: tuple[int, ...]) -> tuple[Problem, Feed, Learning]:
+def _problem(name: str, hidden: tuple[int, ...]) -> tuple[Problem, Feed, Learning]:
     network = MLP(9, hidden, 1, "rbf")
     columns = tuple(Column(f"x{i}", "continuous", (-2.0, 2.0)) for i in range(9))
     schema = Schema(columns, Target("y", "classification", classes=(0, 1)))
@@ -110,9 +109,9 @@ def _problem(objective: Objective, hidden: tuple[int, ...]) -> tuple[Problem, Fe
     prior = conditional_prior([rule], schema, network, likelihood, points=30)
     inputs = np.random.default_rng(0).uniform(-4, 4, (256, 9))
     elsewhere = Elsewhere(inputs, np.zeros((256, 1)), np.full((256, 1), 10.0))
-    setting = Setting(likelihood, divergence("total-variation"), closed_form=objective == "linearized")
+    objective = Objective(likelihood, divergence("total-variation"), linearized=name == "linearized")
     base = DiagonalGaussian(np.zeros(network.size), np.ones(network.size))
-    problem = Problem(network, base, (rule.output,), (0.05,), objective, setting, elsewhere)
+    problem = Problem(network, base, (rule,), (0.05,), objective, elsewhere)
     learning = Learning(steps=200, points=30, samples=16, starts=1, candidates=4)
     return problem, Feed(Model(network, likelihood, prior, schema), 0, None), learning
 

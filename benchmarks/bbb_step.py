@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ocbnn.inference.base import Context, Density
+from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.bbb import Bbb
 from ocbnn.model import Data, Model
 from ocbnn.model.likelihoods import Bernoulli

@@ -69,9 +69,8 @@ def run_numpyro(name: str, seed: int, method: str, draws: int) -> dict[str, floa
     from numpyro.infer import MCMC, NUTS
 
     from ocbnn.checking.convergence import mixing
-    from ocbnn.inference.base import Density
+    from ocbnn.inference.density import Density, fixed_context
     from ocbnn.inference.engines.hmc import Hmc
-    from ocbnn.inference.feed import fixed_context
     from ocbnn.inference.prepare import starting_positions
     from ocbnn.inference.warmstart import WarmStart
     from ocbnn.model.outputs import model_outputs

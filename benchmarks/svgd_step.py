@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ocbnn.inference.base import Context, Density
+from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.svgd import Svgd
 from ocbnn.model import Data, Model
 from ocbnn.model.likelihoods import Bernoulli

@@ -11,11 +11,12 @@ import pandas as pd
 
 from ocbnn import AmortizedPrior, Schema, infer
 from ocbnn.amortize import Learning
+from ocbnn.checking.check import check_rules
+from ocbnn.checking.results import RuleChecks
 from ocbnn.inference import Settings
 from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.model import Model
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.satisfaction import SatisfactionReport, satisfaction
 from ocbnn.schema import Column, Target
 
 RULE = "if dose >= 2 then effect >= 0"
@@ -46,14 +47,14 @@ def fit(prior: AmortizedPrior, frame: pd.DataFrame, engine: Hmc, draws: int, see
     return Posterior.from_result(result)
 
 
-def run(count: int = 5, learning: Learning | None = None, draws: int = 500) -> list[SatisfactionReport]:
+def run(count: int = 5, learning: Learning | None = None, draws: int = 500) -> list[RuleChecks]:
     """Learn once, fit every data set, check the rule in each."""
     prior = learn(learning)
     print(prior.findings)
     reports = []
     for seed in range(count):
         posterior = fit(prior, data_set(seed), Hmc(warmup=300), draws, seed)
-        reports.append(satisfaction(posterior, points=200, ascent=False))
+        reports.append(check_rules(posterior, points=200, ascent=False))
     return reports
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from arviz_stats.base import array_stats
 
-from ocbnn.inference.base import Context, Density
+from ocbnn.inference.density import Context, Density
 from ocbnn.model import Model
 from ocbnn.model.networks import FunctionNetwork
 from ocbnn.rules.parse import parse_rule

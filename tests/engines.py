@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from ocbnn.inference.base import Context, Density, Engine, Info
+from ocbnn.inference.density import Context, Density
+from ocbnn.inference.engines.base import Engine, Info
 from ocbnn.model import Data, Model
 from ocbnn.model.conditional import ConditionalPrior, RulePoints
 
@@ -47,7 +48,7 @@ def _drive(
 
     def one(state: Any, key: Any) -> tuple[Any, Any]:
         state, info = engine.step(density, key, state, context)
-        along = engine.draws(key, state, 1)[:, 0] if engine.collects == "along" else None
+        along = engine.draws(key, state, 1)[:, 0] if engine.chains else None
         return state, (along, info)
 
     state = engine.init(density, init_key, positions, context)
@@ -109,6 +110,6 @@ def linear_gaussian(rule: bool, rows: int = 12) -> LinearGaussian:
 def _of_rule(points: RulePoints) -> tuple[np.ndarray, np.ndarray]:
     """What a rule of one value adds to the precision and to precision times mean."""
     features = np.column_stack([points.inputs, np.ones(len(points.inputs))])
-    located: Any = points.located
-    weight = np.asarray(points.weights) * float(points.strength) / (0.5 * np.asarray(located.margin)) ** 2
-    return features.T @ (weight[:, None] * features), features.T @ (weight * np.asarray(located.values)[:, 0])
+    peaks: Any = points.demand
+    weight = np.asarray(points.weights) * float(points.strength) / (0.5 * np.asarray(peaks.margin)) ** 2
+    return features.T @ (weight[:, None] * features), features.T @ (weight * np.asarray(peaks.values)[:, 0])

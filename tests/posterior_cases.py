@@ -9,6 +9,7 @@ from scipy.stats import entropy
 
 from ocbnn.model import Model
 from ocbnn.posterior.draws import Posterior
+from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Column, Schema, Target
 
 CENTER, SCALE, NOISE = 1.0, 2.0, 0.3
@@ -58,7 +59,10 @@ def class_schema(classes: Sequence[str] = CLASSES) -> Schema:
 
 
 def lines(
-    slope: np.ndarray, intercept: np.ndarray, rules: Sequence[str] = (), noise: float | None = NOISE
+    slope: np.ndarray,
+    intercept: np.ndarray,
+    rules: Sequence[str | Constraint] = (),
+    noise: float | None = NOISE,
 ) -> Posterior:
     """Φ_s(x) = slope_s · x + intercept_s in raw units, from arrays (chains, draws)."""
     model = Model.build(schema=number_schema(), hidden=(), noise=noise, rules=rules)

@@ -4,38 +4,26 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
-from ocbnn.language.expressions import Always, Number, Output
+from ocbnn.language.expressions import Always, Number
 from ocbnn.model.terms import TERMS, Term
-from ocbnn.rules.located import (
-    AllowedClasses,
-    AllowedIntervals,
-    AllowedValues,
-    Located,
-    LocatedFunctions,
-    NormalMixture,
-    ProbabilityIntervals,
-    TargetClassProbabilities,
-    TargetProbability,
-)
-from ocbnn.rules.outputs import (
-    Classes,
-    ClassProbabilities,
-    Functions,
-    Intervals,
-    Normals,
-    ProbabilityTarget,
-    Values,
-)
+from ocbnn.rules.kinds.bounds import Bounds, Intervals
+from ocbnn.rules.kinds.classes import AllowedClasses, Classes
+from ocbnn.rules.kinds.distribution import ClassProbabilities, NormalDistribution, StatedClasses
+from ocbnn.rules.kinds.functions import Columns, Functions
+from ocbnn.rules.kinds.probability import ProbabilityBounds, ProbabilityTarget, StatedProbability
+from ocbnn.rules.kinds.values import Values
+from ocbnn.rules.requirement import Normals, Peaks, Requirement, Shares
 
 POINTS = 4
 INFINITY = np.inf
 
 
 class Case(NamedTuple):
-    output: Any
-    located: Located
+    requirement: Requirement
+    demand: Any
     classes: int  # 0 for regression
 
 
@@ -53,15 +41,16 @@ def _above(x: dict[str, Any], y: Any) -> Any:
 
 RADII = {"radius": np.array([0.5, 1.0, 1.5, 2.0])}
 IDENTITY = (np.zeros(POINTS), np.ones(POINTS))
-INTERVAL_RULE = Intervals(Output(), Always())
+BOUNDS = Bounds(Always())
+PROBABILITY_BOUNDS = ProbabilityBounds((), Always())
 
 CASES: dict[str, Case] = {
-    "interval": Case(INTERVAL_RULE, AllowedIntervals(_rows(-0.5), _rows(0.75)), 0),
-    "half-line": Case(INTERVAL_RULE, AllowedIntervals(_rows(0.3), _rows(INFINITY)), 0),
-    "gap": Case(INTERVAL_RULE, AllowedIntervals(_rows(-INFINITY, 1.0), _rows(-1.0, INFINITY)), 0),
+    "interval": Case(BOUNDS, Intervals(_rows(-0.5), _rows(0.75)), 0),
+    "half-line": Case(BOUNDS, Intervals(_rows(0.3), _rows(INFINITY)), 0),
+    "gap": Case(BOUNDS, Intervals(_rows(-INFINITY, 1.0), _rows(-1.0, INFINITY)), 0),
     "intervals that vary": Case(
-        INTERVAL_RULE,
-        AllowedIntervals(
+        BOUNDS,
+        Intervals(
             np.array([[-1.0, 1.0], [0.0, INFINITY], [-INFINITY, INFINITY], [-INFINITY, INFINITY]]),
             np.array([[-0.5, 2.0], [0.5, -INFINITY], [INFINITY, -INFINITY], [0.0, -INFINITY]]),
         ),
@@ -69,40 +58,36 @@ CASES: dict[str, Case] = {
     ),
     "value": Case(
         Values(((Number(0.5), 1.0),), 0.2),
-        AllowedValues(_rows(0.5), _rows(1.0), np.full(POINTS, 0.2)),
+        Peaks(_rows(0.5), _rows(1.0), np.full(POINTS, 0.2)),
         0,
     ),
     "values": Case(
         Values(((Number(-0.4), 0.7), (Number(0.1), 0.2), (Number(2.0), 0.1)), 0.2),
-        AllowedValues(_rows(-0.4, 0.1, 2.0), _rows(0.7, 0.2, 0.1), np.full(POINTS, 0.2)),
+        Peaks(_rows(-0.4, 0.1, 2.0), _rows(0.7, 0.2, 0.1), np.full(POINTS, 0.2)),
         0,
     ),
-    "functions": Case(Functions((_circle, _above)), LocatedFunctions(RADII, *IDENTITY), 0),
-    "negative functions": Case(
-        Functions((_circle, _above), negative=True), LocatedFunctions(RADII, *IDENTITY), 0
-    ),
+    "functions": Case(Functions((_circle, _above)), Columns(RADII, *IDENTITY), 0),
+    "negative functions": Case(Functions((_circle, _above), negative=True), Columns(RADII, *IDENTITY), 0),
     "normals": Case(
-        Normals(((0.6, Number(-1.0), Number(0.5)), (0.4, Number(1.0), Number(0.2)))),
-        NormalMixture(_rows(0.6, 0.4), _rows(-1.0, 1.0), _rows(0.5, 0.2)),
+        NormalDistribution(((0.6, Number(-1.0), Number(0.5)), (0.4, Number(1.0), Number(0.2)))),
+        Normals(_rows(0.6, 0.4), _rows(-1.0, 1.0), _rows(0.5, 0.2)),
         0,
     ),
     "one class": Case(Classes((1,)), AllowedClasses(_rows(False, True)), 2),
     "two of three classes": Case(Classes(("a", "b")), AllowedClasses(_rows(True, True, False)), 3),
     "all classes": Case(Classes(("a", "b", "c")), AllowedClasses(_rows(True, True, True)), 3),
-    "probability bound": Case(
-        INTERVAL_RULE, ProbabilityIntervals(_rows(False, True), _rows(0.95), _rows(1.0)), 2
-    ),
+    "probability bound": Case(PROBABILITY_BOUNDS, Shares(_rows(False, True), _rows(0.95), _rows(1.0)), 2),
     "probability bound of two": Case(
-        INTERVAL_RULE, ProbabilityIntervals(_rows(True, False, True), _rows(0.0), _rows(0.3)), 3
+        PROBABILITY_BOUNDS, Shares(_rows(True, False, True), _rows(0.0), _rows(0.3)), 3
     ),
     "probability target": Case(
         ProbabilityTarget((1,), Number(0.8)),
-        TargetProbability(_rows(False, True), np.array([0.0, 0.2, 0.8, 1.0])),
+        StatedProbability(_rows(False, True), np.array([0.0, 0.2, 0.8, 1.0])),
         2,
     ),
     "class probabilities": Case(
         ClassProbabilities((Number(0.2), Number(0.5), Number(0.3)), ("a", "b", "c")),
-        TargetClassProbabilities(_rows(0.2, 0.5, 0.3)),
+        StatedClasses(_rows(0.2, 0.5, 0.3)),
         3,
     ),
 }
@@ -111,7 +96,7 @@ PAIRS: list[tuple[str, str]] = [
     (term.name, name)
     for term in TERMS.values()
     for name, case in CASES.items()
-    if isinstance(case.located, term.accepts)
+    if term.scores(case.requirement, case.demand)
 ]
 
 
@@ -122,6 +107,11 @@ def term_of(name: str) -> Term:
 def log_softmax(logits: np.ndarray) -> np.ndarray:
     shifted = logits - logits.max(axis=-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def read_by(term: Term, case: Case, value: Any) -> Any:
+    """Outputs as the term takes them: class probabilities, unless it reads their logarithms."""
+    return jnp.exp(value) if case.classes and not term.reads_logs else jnp.asarray(value)
 
 
 def outputs_for(case: Case, draws: int, seed: int = 0, spread: float = 2.0) -> np.ndarray:

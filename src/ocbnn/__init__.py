@@ -1,19 +1,18 @@
 """ocbnn: neural networks that obey what experts know, and stay honest about what they do not know.
 
-The rooms, in the order data go through them; each imports only from those before it (docs/architecture.md):
+The modules, in the order data go through them; each imports only from those before it (docs/architecture.md):
 
 - `errors`: one family, `OCBNNError`.
 - `schema`: the table: columns, kinds, ranges; raw ↔ coded ↔ model units.
-- `expressions`: arithmetic and conditions over columns, as frozen trees.
+- `language`: the grammar and expressions of rules.
 - `regions`: WHERE a rule applies, and points drawn there.
-- `rules`: WHAT the expert says: the language, constraints, files of rules.
-- `violation`: does an output obey, and by what margin.
+- `rules`: WHAT a rule asks: one file per kind, constraints, files of rules.
 - `linting`: what is wrong with a set of rules before anything is fitted.
-- `networks`, `likelihoods`, `priors`: Φ_w, p(y | Φ_w), and HOW belief enters.
-- `model`: all of it as one log-density of a flat vector w.
+- `model`: networks, likelihoods, priors and terms, as one log-density of a flat vector w.
+- `checking`: how far draws keep a rule.
 - `inference`: engines and the one loop; `infer` gives draws of a model.
 - `amortize`: the amortized prior: rules learnt once, used for every data set.
-- `posterior`: what draws say: predictions, satisfaction, enforcement, conflict, files.
+- `posterior`: what draws say: predictions, enforcement, conflict, files.
 - `plots`: pictures, each taking `ax`.
 - `report`: the page for people who decide, and its JSON twin.
 - `estimators`: `OCBNNRegressor`, `OCBNNClassifier`, in scikit-learn's contract.

@@ -66,3 +66,7 @@ class RuleError(OCBNNError, ValueError):
             shown, offset = shown[cut : cut + 160], offset - cut
         printable = "".join(c if c.isprintable() else "·" for c in shown)
         return f"{where}{self.message}\n  {printable}\n  {' ' * offset}^"
+
+
+class InferenceError(OCBNNError, RuntimeError):
+    """A run that cannot start or go on, with the part of the density that is to blame."""

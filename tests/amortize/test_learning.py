@@ -8,11 +8,11 @@ import pytest
 from amortized_cases import CLASSES, HIRING, LINE, SIGN_RULE, SMALL, learnt
 from ocbnn.amortize import AmortizedPrior, Learning
 from ocbnn.amortize.findings import (
+    checked,
     chosen_concentration,
     concentrated,
     far_and_wide,
     far_from,
-    measured,
 )
 from ocbnn.errors import ModelError, OCBNNWarning
 from ocbnn.model import Model
@@ -28,7 +28,8 @@ def test_the_rule_is_met_and_the_findings_are_those_of_draws(sign_prior):
     model = Model.build(schema=LINE, base=sign_prior, noise=0.1)
     x = np.random.default_rng(0).uniform(-3, 3, (500, 1))
     share = (model_outputs(model, sign_prior.draws(4000, 7), x) * x[:, 0] < 0).mean()
-    assert share == pytest.approx(finding.violation, abs=5 * finding.error + 0.005)
+    assert share == pytest.approx(finding.check.violation.value, abs=5 * finding.check.error + 0.005)
+    assert finding.check.violation.high <= finding.check.tolerance
     assert sign_prior.findings.kl == pytest.approx(sign_prior.gaussian.kl_to(sign_prior.base))
     assert "90% band" in str(sign_prior)
 
@@ -42,7 +43,7 @@ def test_only_rules_that_hold_the_prior_back_bind():
     assert not slack.binds
     assert held.met
     assert slack.met
-    assert held.violation > 0.01  # as close to the base prior as its tolerance lets it
+    assert held.check.violation.value > 0.01  # as close to the base prior as its tolerance lets it
     assert slack.multiplier == 0.0
 
 
@@ -81,7 +82,7 @@ def test_a_surrogate_that_claims_what_draws_do_not_show_is_told():
             learning=Learning.paper(125),
         )
     (finding,) = prior.findings.rules
-    assert finding.violation - finding.claimed > 0.05
+    assert finding.check.violation.value - finding.claimed > 0.05
 
 
 def test_concentration_is_the_smallest_that_keeps_the_rules():
@@ -98,9 +99,21 @@ def test_observations_break_rules_more_often_than_functions(sign_prior):
     narrow = concentrated(sign_prior.gaussian, 10.0)
     (term,) = sign_prior.learnt
     of_function, of_observation = (
-        measured(model, narrow, term, observation=each, seed=0).violation for each in (False, True)
+        checked(model, narrow, term, observation=each, seed=0).violation.value for each in (False, True)
     )
     assert of_observation > of_function + 0.01
+
+
+def test_observed_classes_break_a_rule_as_often_as_they_are_probable():
+    model = Model.build(schema=CLASSES, rules=["always label in {blue, green}"], hidden=(4,))
+    gaussian = DiagonalGaussian(np.zeros(model.size), np.ones(model.size))
+    of_function, of_observation = (
+        checked(model, gaussian, model.terms[0], observation=each, seed=0) for each in (False, True)
+    )
+    x = np.random.default_rng(0).uniform(-2, 2, (200, 1))
+    red = model_outputs(model, gaussian.draws(4000, 7), x)[..., 2]
+    assert of_observation.violation.value == pytest.approx(red.mean(), abs=5 * of_observation.error + 0.005)
+    assert of_observation.error < of_function.error  # a probability varies less than a class
 
 
 def test_inputs_far_and_wide_stay_within_what_is_possible():

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +16,8 @@ import pytest
 import ocbnn
 from amortized_cases import FRAME, LINE, SIGN_RULE
 from ocbnn.amortize import AmortizedPrior
+from ocbnn.amortize.stored import stored_amortized
+from ocbnn.checking.check import check_rules
 from ocbnn.errors import FileError, ModelError
 from ocbnn.inference.run import infer
 from ocbnn.model import Model
@@ -19,7 +25,6 @@ from ocbnn.model.networks import MLP
 from ocbnn.model.priors import LearntPrior, Prior
 from ocbnn.posterior import Posterior, files
 from ocbnn.posterior.enforce import reject, truncate
-from ocbnn.posterior.satisfaction import satisfaction
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 from ocbnn.storing import folders
@@ -48,7 +53,7 @@ def test_it_is_a_prior_like_any_other(sign_prior):
 
 
 def test_further_rules_become_terms_and_none_is_dropped(posterior, sign_prior):
-    (term,) = posterior.model.prior.rules
+    (term,) = posterior.model.terms
     assert term.rule.text(LINE) == FURTHER
     assert [each.rule.name for each in posterior.rules] == [None, "sign"]
     w = sign_prior.gaussian.mean
@@ -63,11 +68,10 @@ def test_a_rule_that_is_both_learnt_and_a_term_is_one_rule(sign_prior):
     assert len(Posterior(draws, model).rules) == 1
 
 
-def test_satisfaction_and_enforcement_speak_of_learnt_rules(posterior):
-    report = satisfaction(posterior, points=200, ascent=False)
-    assert report["sign"].epsilon_mean.value == pytest.approx(
-        posterior.model.prior.base.findings.rules[0].violation, abs=0.02
-    )
+def test_checks_and_enforcement_speak_of_learnt_rules(posterior):
+    report = check_rules(posterior, points=200, ascent=False)
+    finding = posterior.model.base.findings.rules[0]
+    assert report["sign"].epsilon_mean.value == pytest.approx(finding.check.violation.value, abs=0.02)
     rejection = reject(posterior, points=50, ascent=False)
     assert set(rejection.by_rule) == {FURTHER, "sign"}
     assert 0.0 < rejection.by_rule["sign"] < 1.0
@@ -126,7 +130,8 @@ def test_a_saved_prior_comes_back_as_it_was(sign_prior, tmp_path):
     for own, other in ((sign_prior.gaussian, again.gaussian), (sign_prior.base, again.base)):
         np.testing.assert_array_equal(own.mean, other.mean)
         np.testing.assert_array_equal(own.sd, other.sd)
-    assert again.findings == sign_prior.findings
+    assert stored_amortized(again) == stored_amortized(sign_prior)
+    assert str(again.findings) == str(sign_prior.findings)
     assert again.rules == sign_prior.rules
     assert again.network == sign_prior.network
     assert again.schema == sign_prior.schema
@@ -143,6 +148,28 @@ def test_a_damaged_prior_is_refused(sign_prior, tmp_path, name):
         AmortizedPrior.load(tmp_path / "prior")
 
 
+@contextlib.contextmanager
+def rewritten(file: Path) -> Iterator[dict[str, Any]]:
+    """The content of a sealed file, to be changed in place."""
+    content = json.loads(file.read_text())["content"]
+    yield content
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    file.write_text(json.dumps({"checksum": folders.checksum(canonical), "content": content}))
+
+
+def test_findings_of_an_earlier_version_get_their_interval_from_their_error(sign_prior, tmp_path):
+    sign_prior.save(tmp_path / "prior")
+    with rewritten(tmp_path / "prior" / "prior.json") as content:
+        for finding in content["learnt"]["findings"]["rules"]:
+            for field in ("low", "high", "points"):
+                del finding[field]
+    (finding,) = AmortizedPrior.load(tmp_path / "prior").findings.rules
+    (before,) = sign_prior.findings.rules
+    assert str(finding) == str(before)
+    assert finding.met
+    np.testing.assert_allclose(finding.check.violation[:3], before.check.violation[:3], rtol=0.01)
+
+
 @pytest.mark.parametrize(
     ("old", "refused"),
     [
@@ -156,11 +183,8 @@ def test_a_prior_of_an_earlier_version_loads_unless_its_network_has_gates_or_mix
     sign_prior, tmp_path, old, refused
 ):
     sign_prior.save(tmp_path / "prior")
-    file = tmp_path / "prior" / "prior.json"
-    content = json.loads(file.read_text())["content"]
-    content["network"].update(old)
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-    file.write_text(json.dumps({"checksum": folders.checksum(canonical), "content": content}))
+    with rewritten(tmp_path / "prior" / "prior.json") as content:
+        content["network"].update(old)
     if refused is None:
         assert AmortizedPrior.load(tmp_path / "prior").network == sign_prior.network
     else:
@@ -171,10 +195,10 @@ def test_a_prior_of_an_earlier_version_loads_unless_its_network_has_gates_or_mix
 def test_a_saved_model_has_its_learnt_prior_and_its_rules(posterior, tmp_path):
     files.save(tmp_path / "model", posterior)
     again = files.load(tmp_path / "model").posterior
-    base = again.model.prior.base
+    base = again.model.base
     assert isinstance(base, AmortizedPrior)
-    np.testing.assert_array_equal(base.gaussian.sd, posterior.model.prior.base.gaussian.sd)
-    assert base.findings == posterior.model.prior.base.findings
+    np.testing.assert_array_equal(base.gaussian.sd, posterior.model.base.gaussian.sd)
+    assert stored_amortized(base) == stored_amortized(posterior.model.base)
     assert [each.rule for each in again.rules] == [each.rule for each in posterior.rules]
     w = posterior.flat[0]
     assert float(again.model.log_prior(w)) == pytest.approx(float(posterior.model.log_prior(w)))
@@ -184,7 +208,7 @@ def test_a_named_rule_that_is_learnt_and_a_term_can_be_saved(sign_prior, tmp_pat
     model = Model.build(frame=FRAME, target="y", base=sign_prior, rules=sign_prior.rules, noise=0.1)
     files.save(tmp_path / "model", Posterior(sign_prior.draws(4)[None], model))
     again = files.load(tmp_path / "model").posterior
-    assert [term.rule.name for term in again.model.prior.base.learnt] == ["sign"]
+    assert [term.rule.name for term in again.model.learnt] == ["sign"]
 
 
 @pytest.mark.filterwarnings("ignore:UNMET")
@@ -194,7 +218,7 @@ def test_an_estimator_takes_the_priors_table_network_and_rules(sign_prior, tmp_p
     assert estimator.schema_ is sign_prior.schema
     assert estimator.posterior_.model.network is sign_prior.network
     assert [rule.name for rule in estimator.rules_] == [None, "sign"]
-    assert len(estimator.posterior_.model.prior.rules) == 1
+    assert len(estimator.posterior_.model.terms) == 1
     assert "sign" in str(estimator.check_rules(points=50, ascent=False))
     estimator.save(tmp_path / "estimator")
     again = ocbnn.load(tmp_path / "estimator")

@@ -13,7 +13,8 @@ import pytest
 from scipy.special import expit
 
 from ocbnn import regions
-from ocbnn.checking.search import BATCH, scored, worst_points
+from ocbnn.checking.draws import DrawSet
+from ocbnn.checking.search import BATCH, farthest, scored, worst_points
 from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.networks import MLP
@@ -141,14 +142,28 @@ class TestKindsOfRules:
         worst = worst_points(0, term("if x <= 0.5 then label = no", self.CLASSES), self.slope)
         np.testing.assert_allclose(worst.coded[0], [0.5, 1.0], atol=0.01)
 
-    def test_probability_targets_climb_the_total_variation(self) -> None:
-        worst = worst_points(0, term("always P(label = yes) = 0.75", self.CLASSES), self.slope)
-        np.testing.assert_allclose(worst.coded[0], [-1.0, -1.0], atol=0.01)
-        np.testing.assert_allclose(worst.margin[0], 0.75 - expit(-5.0), atol=1e-3)
+    def test_probability_targets_climb_the_total_variation_of_the_mean(self) -> None:
+        rule = term("always P(label = yes) = 0.75", self.CLASSES)
+        model = Model.build(schema=self.CLASSES, hidden=())
+        draws = np.array([[[4.0, 1.0, 0.0], [4.0, 1.0, 0.0]]])  # the logit is 4 x + z, as in `slope`
+        found = farthest(DrawSet(draws, model), rule, draws[0], 0)
+        np.testing.assert_allclose(found[0], [-1.0, -1.0], atol=0.01)
+        said = DrawSet(draws, model).values(found[:1], draws[0])[:, 0].mean(axis=0)
+        np.testing.assert_allclose(0.75 - said[1], 0.75 - expit(-5.0), atol=1e-3)
 
-    def test_rules_about_distributions_have_no_violation_of_one_draw(self) -> None:
-        worst = worst_points(0, term("if x0 > 0.5 then y ~ Normal(3, 0.5)", CUBE), bump(CORNER, 0.1))
-        assert worst.coded.shape == (0, 8)
+    @pytest.mark.parametrize(
+        ("text", "schema", "function"),
+        [
+            ("if x0 > 0.5 then y ~ Normal(3, 0.5)", CUBE, bump(CORNER, 0.1)),
+            ("always P(label = yes) = 0.75", CLASSES, slope),
+        ],
+        ids=["distribution", "probability"],
+    )
+    def test_rules_judged_by_all_draws_together_have_no_violation_of_one_draw(
+        self, text: str, schema: Schema, function: Callable[[np.ndarray], np.ndarray]
+    ) -> None:
+        worst = worst_points(0, term(text, schema), function)
+        assert worst.coded.shape == (0, len(schema.columns))
         assert worst.margin.shape == worst.score.shape == (0,)
 
     def test_where_nothing_is_broken_the_nearest_miss_is_given_with_its_negative_margin(self) -> None:

@@ -15,7 +15,7 @@ from ocbnn import __version__
 from ocbnn.cli.app import app
 from ocbnn.cli.cache import FOLDER, keep_compiled
 from ocbnn.cli.folders import save_model
-from ocbnn.cli.words import command
+from ocbnn.cli.sentences import command
 from small_estimators import small_regressor
 
 COMMAND = Path(sys.executable).with_name("ocbnn")
@@ -82,7 +82,9 @@ class TestFit:
         result = fit(files, tmp_path / "m", "--json", "--no-compare", "--hold-out", "0")
         told = json.loads(result.stdout)
         assert (told["rows"], told["held_out"], told["compared"]) == (60, 0, False)
-        assert [rule["name"] for rule in told["rules"]] == ["high"]
+        (rule,) = told["rules"]
+        assert rule["name"] == "high"
+        assert {"strength", "tolerance", "violation", "error", "met", "not_shown", "reason"} <= set(rule)
         assert not (tmp_path / "m" / "without_rules").exists()
 
     def test_a_rule_that_is_not_kept_is_unmet_and_saved_all_the_same(self, own_files, small_budget):

@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 from engines import Driven, compiled_drives, context_of, drive
-from ocbnn.inference.base import Density, Engine, Info
+from ocbnn.inference.density import Density
 from ocbnn.inference.engines import ENGINES
+from ocbnn.inference.engines.base import Engine, Info
 from ocbnn.model import Model
 
 MEMBERS, STEPS = 3, 4
@@ -84,10 +85,10 @@ def test_shapes_and_precision_stay(name: str, kind: str) -> None:
     assert info.diverged.dtype == bool
     assert np.all((info.acceptance >= 0) & (info.acceptance <= 1))
     assert np.all(np.asarray(info.work) >= 1)
-    assert (engine.collects == "along") == (draws is not None)
+    assert (engine.chains) == (draws is not None)
     with jax.enable_x64(kind == "float64"):
         final = np.asarray(engine.draws(jax.random.key(2), jax.tree.map(jnp.asarray, state), 6))
-    if engine.collects == "along":
+    if engine.chains:
         assert draws.shape == (MEMBERS, STEPS, density().size)
         assert draws.dtype == final.dtype == kind
         np.testing.assert_array_equal(final, draws[:, -1:])

@@ -9,28 +9,28 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ocbnn import violation
-from ocbnn.model.terms import DEFAULTS, TERMS, Setting, default_term
-from ocbnn.rules.located import NormalMixture, TargetClassProbabilities, TargetProbability
+from ocbnn.model.terms import TERMS, Calibration
 from ocbnn.schema import Target
-from term_cases import CASES, PAIRS, POINTS, log_softmax, outputs_for, term_of
+from term_cases import CASES, PAIRS, POINTS, log_softmax, outputs_for, read_by, term_of
 
 DRAWS = 3000
 COMPILE_QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 ONE_CASE_PER_TERM = list(dict(reversed(PAIRS)).items())
 EVERY_PAIR = pytest.mark.parametrize(("term_name", "case_name"), PAIRS)
-NEITHER_OBEYED_NOR_BROKEN = NormalMixture | TargetProbability | TargetClassProbabilities
-DETERMINISTIC_DEFAULTS = [
+DRAW_BY_DRAW = [
     (term_name, case_name)
     for term_name, case_name in PAIRS
-    if DEFAULTS[type(CASES[case_name].output)] == term_name
-    and not isinstance(CASES[case_name].located, NEITHER_OBEYED_NOR_BROKEN)
+    if CASES[case_name].requirement.judged == "draw"
+    and term_name in (CASES[case_name].requirement.default_term, "distance")
 ]
 
 
 def calibrated(term_name, case):
     term = term_of(term_name)
-    return term.calibrated(Setting(case.located, Target("y", "regression"), True, term.default_strength))
+    target = Target("y", "regression")
+    return term.calibrated(
+        Calibration(case.requirement, case.demand, target, bounded=True, strength=term.default_strength)
+    )
 
 
 @cache
@@ -39,15 +39,15 @@ def compiled(term_name, case_name):
     case = CASES[case_name]
     term = calibrated(term_name, case)
 
-    def total(outputs, located, strength):
-        value = jax.nn.log_softmax(outputs) if case.classes else outputs
-        scores = term.log_density(case.output, located, value, strength)
+    def total(outputs, demand, strength):
+        value = read_by(term, case, jax.nn.log_softmax(outputs) if case.classes else outputs)
+        scores = term.log_density(case.requirement, demand, value, strength)
         return jnp.sum(scores), scores
 
     gradient = jax.jit(jax.value_and_grad(total, has_aux=True), compiler_options=COMPILE_QUICKLY)
 
     def scores_and_gradient(outputs, strength):
-        (_, scores), slopes = gradient(outputs, case.located, strength)
+        (_, scores), slopes = gradient(outputs, case.demand, strength)
         return np.asarray(scores), np.asarray(slopes)
 
     return scores_and_gradient
@@ -59,10 +59,15 @@ def _float64():
         yield
 
 
-def test_every_term_is_tried_and_every_kind_of_output_has_a_default():
+def test_every_term_is_tried_and_every_kind_of_rule_has_a_default_that_scores_it():
     assert {name for name, _ in PAIRS} == set(TERMS)
     for case in CASES.values():
-        assert isinstance(case.located, default_term(case.output).accepts)
+        assert TERMS[case.requirement.default_term].scores(case.requirement, case.demand)
+
+
+def test_every_rule_that_is_judged_draw_by_draw_is_scored_by_the_wall_on_its_margin():
+    walled = {name for term, name in PAIRS if term == "distance"}
+    assert walled == {name for name, case in CASES.items() if case.requirement.judged == "draw"}
 
 
 @EVERY_PAIR
@@ -78,7 +83,7 @@ def test_points_that_are_constants_score_like_traced_ones(case_name):
     term = calibrated(
         "negative-exponential", case
     )  # it leaves out gaps that are empty at all constant points
-    constant = term.log_density(case.output, case.located, jnp.asarray(value), 3.0)
+    constant = term.log_density(case.requirement, case.demand, jnp.asarray(value), 3.0)
     traced, _ = compiled("negative-exponential", case_name)(value, 3.0)
     np.testing.assert_allclose(traced, constant, rtol=1e-12, atol=1e-15)
 
@@ -114,12 +119,12 @@ def test_gradients_agree_with_finite_differences(term_name, case_name):
 
 
 @pytest.mark.parametrize("strength", [0.3, 1.0, 1e4])
-@pytest.mark.parametrize(("term_name", "case_name"), DETERMINISTIC_DEFAULTS)
+@pytest.mark.parametrize(("term_name", "case_name"), DRAW_BY_DRAW)
 def test_no_obeying_output_scores_below_a_breaking_one(term_name, case_name, strength):
     case = CASES[case_name]
     value = np.concatenate([outputs_for(case, DRAWS // 3, spread=s) for s in (0.1, 1.0, 4.0)])
     outputs = np.exp(value) if case.classes else value
-    breaks = np.asarray(violation.violates(case.output, case.located, outputs))
+    breaks = np.asarray(case.requirement.margin(case.demand, outputs)) > 0
     scores, _ = compiled(term_name, case_name)(value, strength)
     for point in range(POINTS):
         obeying, breaking = scores[~breaks[:, point], point], scores[breaks[:, point], point]
@@ -132,7 +137,7 @@ def test_no_obeying_output_scores_below_a_breaking_one(term_name, case_name, str
 @pytest.mark.parametrize("case_name", ["probability target", "class probabilities"])
 def test_what_is_asked_scores_highest_among_distributions(case_name):
     case = CASES[case_name]
-    asked = case.located[-1]
+    asked = case.demand.probability
     if case_name == "probability target":
         asked = np.stack([1 - asked, asked], axis=-1)
     with np.errstate(divide="ignore"):

@@ -34,7 +34,7 @@ SLOW = {
     "how-to/own-term.md",
 }
 ROOMS = (
-    *("schema", "rules", "linting", "regions", "priors", "inference", "amortize", "posterior"),
+    *("schema", "rules", "linting", "regions", "model", "inference", "amortize", "posterior"),
     *("plots", "report", "estimators", "paper"),
 )
 IMPORTS = re.compile(r"^(?:>>> )?from (ocbnn[\w.]*) import (\([^)]*\)|[^\n(]+)$", re.MULTILINE)

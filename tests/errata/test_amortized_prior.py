@@ -9,16 +9,16 @@ import pytest
 
 from amortized_cases import LINE, SIGN_RULE, SMALL, rbf_gradient
 from ocbnn.amortize import AmortizedPrior, Learning
-from ocbnn.amortize.divergences import DIVERGENCES, FLOOR
 from ocbnn.amortize.findings import concentrated
-from ocbnn.amortize.objectives import Setting, class_probabilities, shortfall
+from ocbnn.amortize.objectives import DIVERGENCES, FLOOR, Objective, class_probabilities, shortfall
 from ocbnn.amortize.predictive import Predictive, linearized
 from ocbnn.inference.feed import Feed
 from ocbnn.model import Model
 from ocbnn.model.likelihoods import Bernoulli, Gaussian
 from ocbnn.model.networks import MLP
 from ocbnn.model.priors import DiagonalGaussian
-from ocbnn.rules.located import AllowedIntervals
+from ocbnn.rules.kinds.bounds import Intervals
+from term_cases import BOUNDS
 
 NETWORK = MLP(1, (3,), 1, "rbf")
 X = np.array([[0.7], [-1.2]])
@@ -42,8 +42,8 @@ def test_d1_noise_enters_the_variance_squared():
 @pytest.mark.usefixtures("_float64")
 def test_d2_the_logit_is_the_networks_at_the_mean_and_not_its_gradient_times_the_mean():
     found = linearized(NETWORK, jnp.asarray(MEAN), jnp.asarray(SD), jnp.asarray(X))
-    setting = Setting(Bernoulli(), DIVERGENCES["symmetric-kl"], closed_form=True)
-    probability = class_probabilities(found, jax.random.key(0), setting)[:, 1]
+    objective = Objective(Bernoulli(), DIVERGENCES["symmetric-kl"], linearized=True)
+    probability = class_probabilities(found, jax.random.key(0), objective)[:, 1]
     printed = []
     for place, x in enumerate(X[:, 0]):
         logit, g = rbf_gradient(MEAN, x)
@@ -55,18 +55,18 @@ def test_d2_the_logit_is_the_networks_at_the_mean_and_not_its_gradient_times_the
 
 @pytest.mark.usefixtures("_float64")
 def test_d3_the_means_gradient_goes_through_g():
-    located = AllowedIntervals(np.array([[0.0], [0.0]]), np.array([[np.inf], [np.inf]]))
-    setting = Setting(Gaussian(0.1), DIVERGENCES["total-variation"])
+    demand = Intervals(np.array([[0.0], [0.0]]), np.array([[np.inf], [np.inf]]))
+    objective = Objective(Gaussian(0.1), DIVERGENCES["total-variation"])
 
-    def objective(mean, held):
+    def shortfalls(mean, held):
         found = linearized(NETWORK, mean, jnp.asarray(SD), jnp.asarray(X))
         constant = linearized(NETWORK, jax.lax.stop_gradient(mean), jnp.asarray(SD), jnp.asarray(X))
         used = Predictive(found.mean, constant.variance) if held else found
-        return jnp.mean(shortfall(None, located, used, jax.random.key(0), setting))
+        return jnp.mean(shortfall(BOUNDS, demand, used, jax.random.key(0), objective))
 
-    slope = jax.jit(jax.grad(objective), static_argnums=1)
+    slope = jax.jit(jax.grad(shortfalls), static_argnums=1)
     full, held = (np.asarray(slope(jnp.asarray(MEAN), each)) for each in (False, True))
-    steps, value = 1e-6 * np.eye(len(MEAN)), jax.jit(jax.vmap(lambda mean: objective(mean, False)))
+    steps, value = 1e-6 * np.eye(len(MEAN)), jax.jit(jax.vmap(lambda mean: shortfalls(mean, False)))
     differences = (value(jnp.asarray(MEAN + steps)) - value(jnp.asarray(MEAN - steps))) / 2e-6
     np.testing.assert_allclose(full, differences, atol=1e-8)
     assert np.abs(full - held).max() > 0.01

@@ -11,9 +11,14 @@ import pytest
 from ocbnn.model import Model
 from ocbnn.model.terms import Dirichlet, GaussianMixture, NegativeExponential
 from ocbnn.regions import Everywhere, sample
-from ocbnn.rules.located import AllowedClasses, AllowedIntervals, AllowedValues
+from ocbnn.rules.kinds.bounds import Intervals
+from ocbnn.rules.kinds.classes import AllowedClasses
 from ocbnn.rules.parse import parse_rule
+from ocbnn.rules.requirement import Peaks
 from ocbnn.schema import Schema
+from term_cases import BOUNDS, CASES
+
+CLASSES, VALUES = CASES["one class"].requirement, CASES["values"].requirement
 
 
 @pytest.fixture(autouse=True)
@@ -34,11 +39,11 @@ def frame():
     ids=["paper", "reference"],
 )
 def test_c1_forbidden_classes_get_the_papers_alpha_and_the_reference_codes_only_where_asked(term, mode):
-    located = AllowedClasses(np.array([[False, True, False]]))
+    demand = AllowedClasses(np.array([[False, True, False]]))
     probabilities = np.array([[(1 - mode) / 2, mode, (1 - mode) / 2]])
 
     def score(logits):
-        return term.log_density(None, located, jax.nn.log_softmax(logits), 10.0)[0]
+        return term.log_density(CLASSES, demand, jax.nn.log_softmax(logits), 10.0)[0]
 
     gradient = jax.grad(score)(jnp.log(jnp.asarray(probabilities)))
     np.testing.assert_allclose(gradient, 0.0, atol=1e-12)
@@ -53,26 +58,26 @@ def test_c2_points_and_rules_are_multiplied_and_averaging_is_a_setting(frame):
     by_point = 0.0
     for rule in summed.rules:
         y = summed.network.apply(w[:31], rule.points.inputs)[:, 0]
-        by_point += float(jnp.sum(rule.term.log_density(None, rule.points.located, y, 1e4)))
+        by_point += float(jnp.sum(rule.term.log_density(rule.rule.requirement, rule.points.demand, y, 1e4)))
     assert float(total) == pytest.approx(by_point, rel=1e-10)
     parts = [jax.jit(prior.rule_log_densities)(w[:31]) for prior in (summed, averaged)]
     np.testing.assert_allclose(parts[0], 8 * parts[1], rtol=1e-10)
 
 
 def test_c3_sigma_is_a_standard_deviation():
-    located = AllowedValues(np.array([[2.0]]), np.array([[1.0]]), np.array([1.0]))
+    demand = Peaks(np.array([[2.0]]), np.array([[1.0]]), np.array([1.0]))
     term = GaussianMixture(sigma=1.25, levelled=False)
-    at_value, one_sigma_off = (term.log_density(None, located, jnp.asarray([y]), 1.0) for y in (2.0, 3.25))
+    at_value, one_sigma_off = (term.log_density(VALUES, demand, jnp.asarray([y]), 1.0) for y in (2.0, 3.25))
     assert float(at_value[0] - one_sigma_off[0]) == pytest.approx(0.5, rel=1e-12)
 
 
 @pytest.mark.parametrize("levelled", [True, False])
 def test_c4_several_values_are_a_mixture_with_a_mode_at_each(levelled):
-    located = AllowedValues(np.array([[2.0, 3.0]]), np.array([[0.7, 0.3]]), np.array([0.4]))
+    demand = Peaks(np.array([[2.0, 3.0]]), np.array([[0.7, 0.3]]), np.array([0.4]))
     term = GaussianMixture(levelled=levelled)
 
     def score(y):
-        return term.log_density(None, located, y[None], 1.0)[0]
+        return term.log_density(VALUES, demand, y[None], 1.0)[0]
 
     values, slopes = jax.vmap(jax.value_and_grad(score))(jnp.asarray([2.0, 2.5, 3.0]))
     assert values[0] > values[2] > values[1]
@@ -84,24 +89,24 @@ def test_c4_several_values_are_a_mixture_with_a_mode_at_each(levelled):
 def test_c5_an_interval_that_is_empty_at_one_x_still_counts_at_the_others():
     infinity = np.inf
     # Forbidden: (−1, 1) at the first point, nothing at the second.
-    located = AllowedIntervals(
+    demand = Intervals(
         np.array([[-infinity, 1.0], [-infinity, infinity]]),
         np.array([[-1.0, infinity], [infinity, -infinity]]),
     )
-    scores = NegativeExponential().log_density(None, located, jnp.zeros(2), 1.0)
+    scores = NegativeExponential().log_density(BOUNDS, demand, jnp.zeros(2), 1.0)
     assert float(scores[0]) == pytest.approx(-0.964, abs=1e-3)  # σ(−1)², σ(−1) = logistic(30)·logistic(4)
     assert float(scores[1]) == 0.0
 
 
 def test_c6_disjoint_forbidden_intervals_add():
     infinity = np.inf
-    both = AllowedIntervals(np.array([[-infinity, 1.0, 3.0]]), np.array([[0.0, 2.0, infinity]]))
-    first = AllowedIntervals(np.array([[-infinity, 1.0]]), np.array([[0.0, infinity]]))
-    second = AllowedIntervals(np.array([[-infinity, 3.0]]), np.array([[2.0, infinity]]))
+    both = Intervals(np.array([[-infinity, 1.0, 3.0]]), np.array([[0.0, 2.0, infinity]]))
+    first = Intervals(np.array([[-infinity, 1.0]]), np.array([[0.0, infinity]]))
+    second = Intervals(np.array([[-infinity, 3.0]]), np.array([[2.0, infinity]]))
     for y in (0.5, 1.5, 2.4, 7.0):
         total, *parts = (
-            float(NegativeExponential().log_density(None, located, jnp.asarray([y]), 1.0)[0])
-            for located in (both, first, second)
+            float(NegativeExponential().log_density(BOUNDS, demand, jnp.asarray([y]), 1.0)[0])
+            for demand in (both, first, second)
         )
         assert total == pytest.approx(sum(parts), rel=1e-12)
 

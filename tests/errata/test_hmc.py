@@ -13,7 +13,7 @@ import pytest
 
 from chain_checks import raw_model, typed_context
 from engines import drive
-from ocbnn.inference.base import Context, Density
+from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.hmc import Hmc, HmcState
 
 MEMBERS = 64

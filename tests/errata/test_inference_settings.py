@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from engines import context_of, drive, linear_gaussian
-from ocbnn.inference.base import Density
+from ocbnn.inference.density import Density
 from ocbnn.inference.engines.bbb import Bbb
 from ocbnn.inference.engines.svgd import Svgd
 

@@ -10,12 +10,12 @@ from scipy.stats import norm, truncnorm
 from sklearn.exceptions import NotFittedError
 
 from ocbnn import OCBNNWarning, RuleError, UnmetRuleError
+from ocbnn.checking.check import as_rule_terms
 from ocbnn.errors import InconclusiveWarning, OCBNNError
-from ocbnn.estimators.given_rules import warn_of_scaled_inputs
+from ocbnn.estimators.given import warn_of_scaled_inputs
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.plots import sliced
 from ocbnn.posterior.calibration import calibration
-from ocbnn.posterior.search import as_rule_terms
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 from small_estimators import blood_pressures, functions_in_numpy, noise_in_numpy, small_regressor

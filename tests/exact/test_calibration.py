@@ -22,7 +22,7 @@ import pytest
 from scipy.stats import binom
 
 from chain_checks import only_rules, raw_model, typed_context, weighted
-from ocbnn.inference.base import Context, Density
+from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.engines.nuts import Nuts
 from ocbnn.model.conditional import ConditionalPrior

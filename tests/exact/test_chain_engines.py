@@ -27,7 +27,7 @@ from chain_checks import (
     weighted,
 )
 from engines import drive
-from ocbnn.inference.base import Context, Density
+from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.engines.nuts import Nuts
 
@@ -97,12 +97,12 @@ def closed_form(context: Context) -> Moments:
     """Of the linear model with at most the value rule: precision and precision × mean add up."""
     value, data = context.points[VALUE], context.data
     assert data is not None
-    located: Any = value.located
-    weight = np.asarray(value.weights) * float(value.strength) / (0.5 * np.asarray(located.margin)) ** 2
+    peaks: Any = value.demand
+    weight = np.asarray(value.weights) * float(value.strength) / (0.5 * np.asarray(peaks.margin)) ** 2
     precision, linear = np.eye(2), np.zeros(2)
     for inputs, y, weights in (
         (data.inputs, data.y, np.full(len(Y), NOISE**-2)),
-        (value.inputs, np.asarray(located.values)[:, 0], weight),
+        (value.inputs, np.asarray(peaks.values)[:, 0], weight),
     ):
         features = np.column_stack([inputs, np.ones(len(inputs))])
         precision = precision + features.T @ (weights[:, None] * features)

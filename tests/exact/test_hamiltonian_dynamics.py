@@ -24,7 +24,7 @@ from chain_checks import (
     typed_context,
 )
 from engines import drive
-from ocbnn.inference.base import Context, Density
+from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.hmc import Hmc, leapfrog
 
 POINTS = 100

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from engines import LinearGaussian, context_of, drive, linear_gaussian
-from ocbnn.inference.base import Context, Density
+from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.bbb import Bbb
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.inference.engines.sgld import Sgld

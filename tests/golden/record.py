@@ -286,10 +286,8 @@ def _outputs(schema: Schema, points: int, generator: np.random.Generator) -> np.
 def _margins(
     rule: Constraint, schema: Schema, coded: np.ndarray, generator: np.random.Generator
 ) -> list[float] | str:
-    from ocbnn.violation import margin
-
     outputs = _outputs(schema, len(coded), generator)
-    found = _tried(lambda: margin(rule.output, rule.locate(coded, schema), outputs))
+    found = _tried(lambda: rule.requirement.margin(rule.demand(coded, schema), outputs))
     return found if isinstance(found, str) else _numbers(found)
 
 
@@ -311,13 +309,13 @@ def _other_term(rule: Constraint, schema: Schema, options: dict[str, Any], term:
 
 def _checked(model: Model) -> dict[str, Any]:
     """Verdict and figures on draws of a known cloud, without the search by ascent."""
+    from ocbnn.checking.check import check_rules
     from ocbnn.posterior.draws import Posterior
     from ocbnn.posterior.enforce import reject, truncate
-    from ocbnn.posterior.satisfaction import satisfaction
 
     draws = 0.7 * np.random.default_rng(2).normal(size=(2, 40, model.size))
     posterior = Posterior(draws, model, {"chains": True})
-    (found,) = satisfaction(posterior, points=60, key=3, ascent=False)
+    (found,) = check_rules(posterior, points=60, key=3, ascent=False)
     result: dict[str, Any] = {"verdict": found.verdict, "tolerance": found.tolerance, "points": found.points}
     for label in ("epsilon_mean", "epsilon_worst", "draws_violating", "points_violating", "mass_outside"):
         figure = getattr(found, label)

@@ -1,20 +1,19 @@
-"""Verdicts on runs: the figures are arviz-stats' own, and no bad run is called good."""
+"""Verdicts on runs: no bad run is called good."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from arviz_stats.base import array_stats
 
-from ocbnn.inference import mixing
-from ocbnn.inference.base import Engine, InferenceError
+from chain_values import correlated, independent
+from ocbnn.checking.convergence import bulk_ess
+from ocbnn.errors import InferenceError
 from ocbnn.inference.diagnostics import (
     Criteria,
     diagnose,
@@ -27,6 +26,7 @@ from ocbnn.inference.diagnostics import (
     scores,
     worst_ess,
 )
+from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.engines.bbb import Bbb
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.inference.engines.hmc import Hmc
@@ -36,75 +36,6 @@ from ocbnn.model.likelihoods import Gaussian
 from ocbnn.model.networks import MLP
 from ocbnn.model.outputs import model_outputs
 from ocbnn.model.priors import IsotropicGaussian
-
-
-def independent(chains: int = 4, draws: int = 500, quantities: int = 6, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=(chains, draws, quantities))
-
-
-def correlated(coefficient: float, chains: int = 4, draws: int = 500, quantities: int = 6) -> np.ndarray:
-    """First-order autoregressions, started from their own distribution."""
-    noise = independent(chains, draws, quantities, seed=1)
-    values = noise.copy()
-    for step in range(1, draws):
-        values[:, step] = coefficient * values[:, step - 1] + math.sqrt(1 - coefficient**2) * noise[:, step]
-    return values
-
-
-def sticky() -> np.ndarray:
-    """Many rejections: long runs of equal values, hence ties in the ranks."""
-    values = independent()
-    kept = np.maximum.accumulate(
-        np.where(np.random.default_rng(2).random((4, 500)) < 0.3, np.arange(500), 0), axis=1
-    )
-    return np.take_along_axis(values, kept[..., None], axis=1)
-
-
-class TestFigures:
-    CASES: ClassVar = {
-        "independent": independent(),
-        "correlated": correlated(0.9),
-        "anticorrelated": correlated(-0.8),
-        "ties": sticky(),
-        "disagreeing": independent() + np.array([0.0, 0.0, 0.0, 2.0])[:, None, None],
-        "other scale": independent() * np.array([1.0, 1.0, 1.0, 3.0])[:, None, None],
-        "odd length": independent(draws=37),
-        "four draws": independent(draws=4),
-        "five draws": independent(draws=5),
-        "two chains": independent(chains=2, draws=50),
-        "trend": independent() + np.linspace(0, 5, 500)[:, None],
-    }
-
-    @pytest.mark.parametrize("values", CASES.values(), ids=CASES.keys())
-    def test_equal_those_of_arviz_stats(self, values: np.ndarray) -> None:
-        axes = {"chain_axis": 0, "draw_axis": 1}
-        found = mixing.mixing(values)
-        np.testing.assert_allclose(found.rhat, array_stats.rhat(values, method="rank", **axes), rtol=1e-12)
-        bulk = array_stats.ess(values, method="bulk", **axes)
-        np.testing.assert_allclose(found.bulk_ess, bulk, rtol=1e-9)
-        tail = array_stats.ess(values, method="tail", prob=(0.05, 0.95), **axes)
-        np.testing.assert_allclose(found.tail_ess, tail, rtol=1e-9)
-        np.testing.assert_array_equal(mixing.rhat(values), found.rhat)
-        np.testing.assert_array_equal(mixing.bulk_ess(values), found.bulk_ess)
-
-    def test_do_not_depend_on_the_blocks_they_are_computed_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        values = correlated(0.5)
-        whole = mixing.mixing(values)
-        monkeypatch.setattr(mixing, "BLOCK", 5000)
-        for one, other in zip(whole, mixing.mixing(values), strict=True):
-            np.testing.assert_array_equal(one, other)
-
-    def test_an_autoregression_has_the_effective_draws_that_theory_says(self) -> None:
-        values = correlated(0.8, draws=5000, quantities=20)
-        expected = 4 * 5000 * (1 - 0.8) / (1 + 0.8)
-        # An ESS of this size has a relative error of a few percent; the mean of 20 of them a fifth of that.
-        np.testing.assert_allclose(mixing.bulk_ess(values).mean(), expected, rtol=0.05)
-
-    def test_only_the_quantities_that_are_not_finite_are_unknown(self) -> None:
-        values = independent()
-        values[2, 7, 3] = np.nan
-        known = np.isfinite(mixing.mixing(values).rhat)
-        np.testing.assert_array_equal(known, [True, True, True, False, True, True])
 
 
 class TestVerdictOnChains:
@@ -263,7 +194,7 @@ class TestConstantProbes:
     def test_worst_ess_is_that_of_the_probes_that_vary(self) -> None:
         values = correlated(0.9)
         values[..., 0] = 3.0
-        assert worst_ess(values) == mixing.bulk_ess(values[..., 1:]).min()
+        assert worst_ess(values) == bulk_ess(values[..., 1:]).min()
 
     def test_float32_rounding_is_no_variation(self) -> None:
         values = independent(draws=1000).astype(np.float32)
@@ -409,7 +340,7 @@ class TestRuns:
     )
     def test_every_engine_is_judged_by_what_it_can_show(self, engine: Engine, status: str) -> None:
         model = Model.build(frame=self.FRAME, target="y", hidden=(2,), noise=0.5)
-        chains = 4 if engine.collects == "along" else 1
+        chains = 4 if engine.chains else 1
         draws = np.random.default_rng(0).normal(size=(chains, 1000 // (5 - chains), model.size))
         draws = draws[:, :40] if chains == 1 else draws
         probes = probe_inputs(model, 8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ocbnn.inference.base import InferenceError
+from ocbnn.errors import InferenceError
 from ocbnn.inference.engines import ENGINES, MEMBERS, choose, default_members
 from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.model import Data, Model
@@ -37,7 +37,7 @@ def test_auto_takes_minibatches_for_many_rows_or_weights_and_says_why(
 
 def test_auto_takes_chains_of_minibatches_where_draws_are_asked_for_until_there_are_enough() -> None:
     engine, why = choose("auto", sized(405_000, (10,)), along=True)
-    assert engine.collects == "along"
+    assert engine.chains
     assert why.startswith("sgld: 405000 rows × 101 weights are too much for exact chains")
 
 

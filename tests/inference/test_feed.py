@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ocbnn.inference.feed import ALL_ROWS, BATCH, Feed, default_batch, rule_terms, with_rules
+from ocbnn.inference.feed import ALL_ROWS, BATCH, Feed, default_batch
 from ocbnn.inference.warmstart import with_found, with_room
 from ocbnn.model import Data, Model
 from small_runs import figure_1b
@@ -61,7 +61,7 @@ def test_points_are_fresh_every_step_inside_the_region_and_depend_on_seed_and_ch
     (points,) = Feed(model, seed=1, batch=2).chunk(2, 6).points
     places = points.coded.reshape(-1, 1)
     assert len(np.unique(places)) == 24
-    assert rule_terms(model)[0].rule.region.contains(places, model.schema).all()
+    assert model.terms[0].rule.region.contains(places, model.schema).all()
     (again,) = Feed(model, seed=1, batch=2).chunk(2, 6).points
     (other,) = Feed(model, seed=2, batch=2).chunk(2, 6).points
     (later,) = Feed(model, seed=1, batch=2).chunk(3, 6).points
@@ -72,8 +72,8 @@ def test_points_are_fresh_every_step_inside_the_region_and_depend_on_seed_and_ch
 
 def test_found_points_stay_in_every_step_with_their_weight() -> None:
     model = table()
-    rules = [with_found(with_room(rule, 3), np.array([[2.0], [6.0]])) for rule in rule_terms(model)]
-    (points,) = Feed(with_rules(model, rules), seed=1, batch=2).chunk(0, 5).points
+    rules = [with_found(with_room(rule, 3), np.array([[2.0], [6.0]])) for rule in model.terms]
+    (points,) = Feed(model.with_terms(rules), seed=1, batch=2).chunk(0, 5).points
     assert points.coded.shape == (5, 7, 1)
     assert (points.coded[:, 4:6, 0] == [2.0, 6.0]).all()
     np.testing.assert_allclose(points.weights, np.broadcast_to([0.25] * 6 + [0.0], (5, 7)))

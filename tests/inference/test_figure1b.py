@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ocbnn.checking.check import check_rules
 from ocbnn.inference import ess, infer
 from ocbnn.model import Model
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.satisfaction import satisfaction
 
 GRID = np.linspace(-5.0, 5.0, 41)[:, None]
 
@@ -63,7 +63,7 @@ def test_a_mixed_table_with_two_overlapping_rules_obeys_where_ascent_looks():
     result = infer(model, "hmc", draws=500, seed=1)
     assert not result.diagnostics.stuck
     assert not result.unmet
-    for found in satisfaction(Posterior.from_result(result), points=500):
+    for found in check_rules(Posterior.from_result(result), points=500):
         assert found.points_found > 0
         assert found.epsilon_mean.low <= found.tolerance  # what the tolerance speaks of
         assert found.epsilon_mean.value <= 1.5 * found.tolerance

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ocbnn.inference.base import Engine, InferenceError
+from ocbnn.errors import InferenceError
 from ocbnn.inference.checkpoint import RunFolder
-from ocbnn.inference.feed import fixed_context
+from ocbnn.inference.density import Prepared, Strengths, density_of, fixed_context
+from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.loop import Loop
-from ocbnn.inference.prepared import Prepared, Strengths, density_of
 from ocbnn.model import Model
 from ocbnn.model.outputs import precision
 from small_runs import SHORT

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from ocbnn.inference import InferenceError, Result, Settings, StrengthSearch, ess, infer
-from ocbnn.inference.base import Info
+from ocbnn.inference.engines.base import Info
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.progress import Tick
@@ -375,7 +375,7 @@ class Counting:
 
     name: ClassVar[str] = "counting"
     stochastic: ClassVar[bool] = True
-    collects: ClassVar[str] = "at-end"
+    chains: ClassVar[bool] = False
 
     steps: int
 

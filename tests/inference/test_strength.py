@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 
 from ocbnn.inference import Settings, StrengthSearch, WarmStart, infer
+from ocbnn.inference.density import Prepared
 from ocbnn.inference.engines.hmc import Hmc
-from ocbnn.inference.feed import rule_terms
 from ocbnn.inference.prepare import prepare
-from ocbnn.inference.prepared import Prepared
 from ocbnn.inference.strength import _Bracket
 from ocbnn.model import Model
 from ocbnn.model.outputs import precision
@@ -140,7 +139,7 @@ def wide() -> tuple[Model, Prepared]:
 
 
 def test_points_where_a_pilot_broke_a_rule_join_its_own(wide: tuple[Model, Prepared]) -> None:
-    (rule,) = rule_terms(wide[1].model)
+    (rule,) = wide[1].model.terms
     added = np.asarray(rule.points.coded)[5:][np.asarray(rule.points.weights)[5:] > 0]
     assert 0 < len(added) <= StrengthSearch().most_found
     assert rule.rule.region.contains(added, rule.schema).all()
@@ -166,7 +165,7 @@ def test_the_optimising_engines_meet_figure_1b(engine: str) -> None:
     assert rule.found_strength
     assert not result.unmet
     assert rule.met or rule.not_shown  # 50 particles cannot show 0.01
-    assert rule.violation <= 0.01 + 4 * rule.error
+    assert rule.violation <= 0.01 + 4 * rule.check.error
 
 
 def test_the_least_strength_that_meets_the_tolerance_is_frozen_and_measured_again() -> None:
@@ -181,7 +180,7 @@ def test_the_least_strength_that_meets_the_tolerance_is_frozen_and_measured_agai
     assert rule.found_strength
     assert rule.strength == float(result.model.prior.rules[0].points.strength)  # type: ignore[union-attr]
     assert rule.strength != 1000.0
-    assert rule.violation <= 0.01 + 4 * rule.error
+    assert rule.violation <= 0.01 + 4 * rule.check.error
 
 
 def test_frozen_settings_look_for_no_points() -> None:

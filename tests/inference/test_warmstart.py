@@ -6,10 +6,9 @@ import jax
 import numpy as np
 import pytest
 
+from ocbnn.inference.density import density_of, fixed_context
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.inference.engines.hmc import Hmc
-from ocbnn.inference.feed import fixed_context, rule_terms
-from ocbnn.inference.prepared import density_of
 from ocbnn.inference.warmstart import ROOM, WarmStart, starting_positions, with_found, with_room
 from ocbnn.model import Model
 from ocbnn.model.outputs import model_outputs, precision
@@ -63,7 +62,7 @@ def test_a_member_whose_start_is_hopeless_begins_where_a_better_one_does(
 
 
 def test_room_changes_nothing_until_points_are_found(model: Model) -> None:
-    (rule,) = rule_terms(model)
+    (rule,) = model.terms
     roomy = with_room(rule, 3)
     values = np.linspace(0.0, 5.0, 20)
     assert roomy.points.inputs.shape == (23, 1)
@@ -76,7 +75,7 @@ def test_room_changes_nothing_until_points_are_found(model: Model) -> None:
 
 
 def test_where_no_place_is_free_a_rule_is_given_more(model: Model) -> None:
-    (rule,) = rule_terms(model)
+    (rule,) = model.terms
     more = np.linspace(-0.3, 0.3, ROOM + 6)[:, None]
     found = with_found(with_found(rule, more[:5]), more[5:])
     weights = np.asarray(found.points.weights)
@@ -89,7 +88,7 @@ def test_points_are_found_where_networks_break_the_rule_and_nowhere_else(model: 
     roomy = WARM.reserved(model)
     breaking = np.zeros((1, model.size))  # y = 0 everywhere
     extended = WARM.add_found_points(0, roomy, breaking)
-    (rule,) = rule_terms(extended)
+    (rule,) = extended.terms
     added = np.asarray(rule.points.coded)[20:][np.asarray(rule.points.weights)[20:] > 0]
     assert len(added)
     assert rule.rule.region.contains(added, rule.schema).all()

@@ -100,7 +100,7 @@ def check(text, schema):
         assert isinstance(constraint, Constraint)
         assert parse_rule(constraint.text(schema), schema) == constraint
         with contextlib.suppress(RuleError):  # what is not defined at a point says so
-            constraint.locate(coded(schema, **{schema.names[0]: [-1.0, 0.0, 0.5]}), schema)
+            constraint.demand(coded(schema, **{schema.names[0]: [-1.0, 0.0, 0.5]}), schema)
         return True
     assert refusal.message
     assert refusal.position is None or 0 <= refusal.position <= len(text)

@@ -9,7 +9,7 @@ from lint_cases import CLINIC, COLOURS, LINE, linted, rules_of
 from ocbnn.linting import lint, worst_severity
 from ocbnn.regions import Box, Interval
 from ocbnn.rules.constraint import Constraint
-from ocbnn.rules.outputs import Classes
+from ocbnn.rules.kinds.classes import Classes
 from ocbnn.schema import Column, Schema, Target
 
 
@@ -91,6 +91,9 @@ def test_a_schema_without_a_target_lints_regions_and_intervals():
     rules = rules_of(("if x > 3 and x < 2 then y > 0", "if x > 0 then y >= 1", "if x > 1 then y <= 0"), LINE)
     bare = Schema(LINE.columns)
     assert [finding.kind for finding in lint(rules, bare)] == ["empty-region", "contradiction"]
+    (finding,) = lint(rules_of(("if x > 0 then y = 1",), LINE), bare)
+    assert (finding.kind, finding.severity) == ("empty-output", "error")
+    assert "The schema has no target" in finding.text
 
 
 def test_one_class_alone_is_no_obstacle():

@@ -6,6 +6,7 @@ from lint_cases import CLINIC, COLOURS, LINE, applies, kinds, linted, row_of, ru
 from ocbnn.linting import lint
 from ocbnn.regions import Box, Everywhere, Interval
 from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Column, Schema
 
 
@@ -132,6 +133,19 @@ def test_a_probability_that_no_class_can_have_is_an_empty_output():
     assert linted("if 0 <= x <= 1 then P(label = red) >= x", schema=COLOURS) == ()
 
 
+@pytest.mark.parametrize(
+    "output",
+    [
+        "label ~ Categorical(red: x ^ 2 / 9, blue: x / 9)",
+        "P(label = red) = x ^ 2 / 9",
+        "P(label != red) = x ^ 2 / 9",
+    ],
+)
+def test_probabilities_that_are_to_be_met_exactly_can_be(output):
+    rule = parse_rule(f"if x > 0 then {output}", COLOURS, tolerance=0)
+    assert lint([rule], COLOURS) == ()
+
+
 def test_functions_from_python_that_allow_nothing_are_a_warning_that_says_it_was_a_search():
     region = Box({"x": Interval(0, 1)})
     nothing = Constraint.from_functions(region, lambda x, y: y**2 + 1, name="nothing")
@@ -144,7 +158,7 @@ def test_functions_from_python_that_allow_nothing_are_a_warning_that_says_it_was
 
 def test_names_stand_for_rules_that_have_them():
     (rule,) = rules_of(("if x > 3 and x < 2 then y > 0",), LINE)
-    named = Constraint(rule.region, rule.output, rule.condition, name="impossible")
+    named = Constraint(rule.region, rule.requirement, rule.condition, name="impossible")
     assert lint([named], LINE)[0].rules == ("impossible",)
     assert lint([rule], LINE)[0].rules == ("if x > 3 and x < 2 then y > 0",)
 
@@ -153,7 +167,7 @@ def test_a_column_without_a_spread_is_no_obstacle():
     schema = Schema((Column("x", "continuous", (2.0, 2.0)),), LINE.target)
     assert kinds("if x > 5 then y > 0", schema=schema) == [("unobserved", "warning")]
     assert linted("if x > 1 then y > 0", schema=schema) == ()
-    everywhere = Constraint(Everywhere(), rules_of(("always y > 0",), schema)[0].output)
+    everywhere = Constraint(Everywhere(), rules_of(("always y > 0",), schema)[0].requirement)
     assert lint([everywhere], schema) == ()
     assert row_of({"x": 2.0}, schema).tolist() == [[2.0]]
 

@@ -20,7 +20,7 @@ from ocbnn.model.priors import IsotropicGaussian
 from ocbnn.model.terms import Dirichlet, Distance, GaussianMixture
 from ocbnn.regions import Everywhere
 from ocbnn.rules.constraint import Constraint
-from ocbnn.rules.outputs import Values
+from ocbnn.rules.kinds.values import Values
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 
@@ -66,7 +66,7 @@ def test_it_is_the_base_prior_plus_the_weighted_scores_at_the_points(schema):
     base = expected = float(IsotropicGaussian(NETWORK.size).log_density(w))
     for rule in prior.rules:
         y = np.asarray(jax.jit(NETWORK.apply)(w, rule.points.inputs)[:, 0])
-        lower, upper = rule.points.located
+        lower, upper = rule.points.demand
         distance = np.max([lower[:, 0] - y, y - upper[:, 0]], axis=0) / rule.term.scale
         u = np.maximum(distance + rule.term.lead / np.sqrt(1000.0), 0)
         expected += np.mean(-1000.0 * (np.sqrt(1 + u**2) - 1))
@@ -218,7 +218,7 @@ def test_the_scale_of_a_rule_does_not_depend_on_key_points_or_data(schema, toy):
 
 def test_margin_and_sigma_are_given_in_raw_units(schema):
     scale = schema.target.scale
-    margin = prior_of(schema, "always y = 2 within 0.5").points[0].located.margin
+    margin = prior_of(schema, "always y = 2 within 0.5").points[0].demand.margin
     np.testing.assert_allclose(margin, 0.5 / scale)
     prior = prior_of(schema, "always y = 2 within 0.5", term=GaussianMixture(sigma=1.25, levelled=False))
     at_value = constant((2.0 - schema.target.center) / scale)

@@ -12,23 +12,24 @@ import scipy.integrate
 import scipy.special
 import scipy.stats
 
-from ocbnn import violation
 from ocbnn.errors import ModelError
-from ocbnn.model.measures import rule_scale
 from ocbnn.model.terms import (
     TERMS,
     Beta,
+    Calibration,
     Dirichlet,
     Distance,
     GaussianMixture,
     NegativeExponential,
     OutputDensity,
-    Setting,
     TargetDivergence,
 )
-from ocbnn.rules.located import AllowedClasses, AllowedIntervals, AllowedValues, ProbabilityIntervals
+from ocbnn.rules.kinds.bounds import Intervals
+from ocbnn.rules.kinds.classes import AllowedClasses
+from ocbnn.rules.kinds.functions import Functions
+from ocbnn.rules.requirement import Peaks, Shares
 from ocbnn.schema import Target
-from term_cases import CASES, POINTS, log_softmax, outputs_for
+from term_cases import BOUNDS, CASES, POINTS, PROBABILITY_BOUNDS, log_softmax, outputs_for, read_by
 
 DRAWS = 50
 
@@ -41,23 +42,27 @@ def _float64():
 
 def score(term, case_name, value, strength):
     case = CASES[case_name]
-    return np.asarray(term.log_density(case.output, case.located, jnp.asarray(value), strength))
+    return np.asarray(term.log_density(case.requirement, case.demand, read_by(term, case, value), strength))
+
+
+def breaks(case_name, outputs):
+    """Which outputs, y or class probabilities, violate the rule."""
+    case = CASES[case_name]
+    return np.asarray(case.requirement.margin(case.demand, outputs)) > 0
 
 
 def by_point(case_name, value, formula):
     """An independent formula of (value, point), one output at a time."""
     case = CASES[case_name]
-    return np.array(
-        [[formula(draw[point], point, case.located) for point in range(POINTS)] for draw in value]
-    )
+    return np.array([[formula(draw[point], point, case.demand) for point in range(POINTS)] for draw in value])
 
 
 @pytest.mark.parametrize("case_name", ["interval", "half-line", "gap", "intervals that vary"])
 def test_distance_is_the_smoothed_distance_to_the_allowed_intervals(case_name):
     value = outputs_for(CASES[case_name], DRAWS)
 
-    def formula(y, point, located):
-        pairs = [(a, b) for a, b in zip(located.lower[point], located.upper[point], strict=True) if a <= b]
+    def formula(y, point, demand):
+        pairs = [(a, b) for a, b in zip(demand.lower[point], demand.upper[point], strict=True) if a <= b]
         distance = min(max(a - y, 0.0, y - b) for a, b in pairs)
         return -7.0 * (np.sqrt(1 + (distance / 0.3) ** 2) - 1)
 
@@ -70,9 +75,9 @@ def test_distance_is_the_smoothed_distance_to_the_allowed_intervals(case_name):
 def test_distance_begins_its_lead_before_the_boundary():
     shift = 1.5 * 0.3 / np.sqrt(7.0)
     y = np.array([2.0 - shift - 0.01, 2.0 - shift + 0.01, 2.0, 2.4])
-    located = AllowedIntervals(np.full((4, 1), -np.inf), np.full((4, 1), 2.0))
+    demand = Intervals(np.full((4, 1), -np.inf), np.full((4, 1), 2.0))
     with jax.enable_x64(True):
-        actual = Distance(0.3).log_density(None, located, jax.numpy.asarray(y), 7.0)
+        actual = Distance(0.3).log_density(BOUNDS, demand, jax.numpy.asarray(y), 7.0)
     inside = np.maximum(y - 2.0 + shift, 0.0) / 0.3
     np.testing.assert_allclose(actual, -7.0 * (np.sqrt(1 + inside**2) - 1), rtol=1e-10, atol=1e-12)
     assert actual[0] == 0.0 > actual[1]
@@ -81,7 +86,7 @@ def test_distance_begins_its_lead_before_the_boundary():
 def test_distance_of_a_probability_is_on_the_total_of_the_classes_named():
     value = outputs_for(CASES["probability bound of two"], DRAWS)
 
-    def formula(log_p, point, located):
+    def formula(log_p, point, demand):
         excess = max(np.exp(log_p[0]) + np.exp(log_p[2]) - 0.3, 0.0)
         return -7.0 * (np.sqrt(1 + (excess / 0.3) ** 2) - 1)
 
@@ -98,8 +103,8 @@ def _soft_indicator(g, tau0=15.0, tau1=2.0):
 def test_negative_exponential_is_equation_6_summed_over_forbidden_intervals(case_name):
     value = outputs_for(CASES[case_name], DRAWS)
 
-    def formula(y, point, located):
-        pairs = [(a, b) for a, b in zip(located.lower[point], located.upper[point], strict=True) if a <= b]
+    def formula(y, point, demand):
+        pairs = [(a, b) for a, b in zip(demand.lower[point], demand.upper[point], strict=True) if a <= b]
         ends = [-np.inf, *[end for pair in pairs for end in pair], np.inf]
         gaps = [(a, b) for a, b in zip(ends[::2], ends[1::2], strict=True) if a < b]
         penalties = [np.prod([_soft_indicator(g) for g in (a - y, y - b) if np.isfinite(g)]) for a, b in gaps]
@@ -113,8 +118,8 @@ def test_negative_exponential_is_equation_6_summed_over_forbidden_intervals(case
 def test_negative_exponential_of_functions_is_equation_6_itself():
     value = outputs_for(CASES["negative functions"], DRAWS)
 
-    def formula(y, point, located):
-        radius = located.columns["radius"][point]
+    def formula(y, point, demand):
+        radius = demand.columns["radius"][point]
         return -50.0 * _soft_indicator(y * y - radius**2) * _soft_indicator(-y - radius)
 
     expected = by_point("negative functions", value, formula)
@@ -124,9 +129,9 @@ def test_negative_exponential_of_functions_is_equation_6_itself():
 
 def test_positive_functions_forbid_each_inequality_on_its_own_like_the_intervals_they_describe():
     value = jnp.asarray(outputs_for(CASES["interval"], DRAWS))
-    functions = CASES["functions"].output.__class__((lambda x, y: -0.5 - y, lambda x, y: y - 0.75))
-    located = CASES["functions"].located
-    actual = NegativeExponential().log_density(functions, located, value, 3.0)
+    functions = Functions((lambda x, y: -0.5 - y, lambda x, y: y - 0.75))
+    demand = CASES["functions"].demand
+    actual = NegativeExponential().log_density(functions, demand, value, 3.0)
     np.testing.assert_allclose(actual, score(NegativeExponential(), "interval", value, 3.0), rtol=1e-10)
 
 
@@ -160,9 +165,9 @@ def test_dirichlet_is_that_density_up_to_its_normaliser(reference, other):
 def test_gaussian_mixture_of_the_paper_is_the_log_of_a_weighted_sum():
     value = outputs_for(CASES["values"], DRAWS)
 
-    def formula(y, point, located):
-        components = scipy.stats.norm.logpdf(y, located.values[point], 0.1)
-        return 2.0 * scipy.special.logsumexp(components, b=located.weights[point])
+    def formula(y, point, demand):
+        components = scipy.stats.norm.logpdf(y, demand.values[point], 0.1)
+        return 2.0 * scipy.special.logsumexp(components, b=demand.weights[point])
 
     expected = by_point("values", value, formula)
     np.testing.assert_allclose(
@@ -185,7 +190,7 @@ def test_levelled_components_keep_their_weights_at_the_values_and_meet_at_the_ma
     np.testing.assert_allclose(np.diff(at_values), np.log([0.2 / 0.7, 0.1 / 0.2]), rtol=1e-10)
     margins = [float(score(term, "values", np.full(POINTS, y), 1.0)[0]) for y in (-0.6, -0.2, -0.1, 0.3, 1.8)]
     np.testing.assert_allclose(margins, margins[0], rtol=1e-10)
-    assert case.located.margin[0] == 0.2
+    assert case.demand.margin[0] == 0.2
 
 
 def test_target_probability_is_the_negative_divergence_from_what_is_asked():
@@ -193,7 +198,7 @@ def test_target_probability_is_the_negative_divergence_from_what_is_asked():
     expected = by_point(
         "class probabilities",
         value,
-        lambda log_p, point, located: -40.0 * scipy.stats.entropy(located.probability[point], np.exp(log_p)),
+        lambda log_p, point, demand: -40.0 * scipy.stats.entropy(demand.probability[point], np.exp(log_p)),
     )
     np.testing.assert_allclose(
         score(TargetDivergence(), "class probabilities", value, 40.0), expected, rtol=1e-9
@@ -202,9 +207,9 @@ def test_target_probability_is_the_negative_divergence_from_what_is_asked():
     expected = by_point(
         "probability target",
         value,
-        lambda log_p, point, located: (
+        lambda log_p, point, demand: (
             -40.0
-            * scipy.stats.entropy([1 - located.probability[point], located.probability[point]], np.exp(log_p))
+            * scipy.stats.entropy([1 - demand.probability[point], demand.probability[point]], np.exp(log_p))
         ),
     )
     np.testing.assert_allclose(
@@ -215,9 +220,9 @@ def test_target_probability_is_the_negative_divergence_from_what_is_asked():
 def test_output_density_is_the_log_of_the_mixture():
     value = outputs_for(CASES["normals"], DRAWS)
 
-    def formula(y, point, located):
-        components = scipy.stats.norm.logpdf(y, located.mean[point], located.sd[point])
-        return scipy.special.logsumexp(components, b=located.weight[point])
+    def formula(y, point, demand):
+        components = scipy.stats.norm.logpdf(y, demand.mean[point], demand.sd[point])
+        return scipy.special.logsumexp(components, b=demand.weight[point])
 
     expected = by_point("normals", value, formula)
     np.testing.assert_allclose(score(OutputDensity(), "normals", value, 1.0), expected, rtol=1e-10)
@@ -233,8 +238,8 @@ def _mean_under(log_term):
 
 def _half_line_term(term, strength):
     def log_term(w):
-        located = AllowedIntervals(np.zeros((w.shape[0], 1)), np.full((w.shape[0], 1), np.inf))
-        return term.log_density(None, located, w, strength)
+        demand = Intervals(np.zeros((w.shape[0], 1)), np.full((w.shape[0], 1), np.inf))
+        return term.log_density(BOUNDS, demand, w, strength)
 
     return log_term
 
@@ -258,7 +263,7 @@ def test_distance_pulls_arbitrarily_far_inside_where_the_exponential_is_flat():
 
     def slope(term):
         case = CASES["half-line"]
-        return jax.grad(lambda y: jnp.sum(term.log_density(case.output, case.located, y, 1.0)))(far)
+        return jax.grad(lambda y: jnp.sum(term.log_density(case.requirement, case.demand, y, 1.0)))(far)
 
     assert np.all(np.asarray(slope(Distance())) > 0.99)
     assert np.all(np.asarray(slope(NegativeExponential())) == 0.0)
@@ -269,55 +274,55 @@ def test_dirichlet_scores_a_breaking_output_above_an_obeying_one_which_is_why_it
     value = np.stack([obeying, breaking, obeying, breaking])
     scores = score(Dirichlet(), "two of three classes", value, 10.0)
     np.testing.assert_allclose(scores[:2], [-43.9, -22.1], atol=0.05)
-    breaks = violation.violates(None, CASES["two of three classes"].located, np.exp(value))
-    assert list(breaks[:2]) == [False, True]
+    assert list(breaks("two of three classes", np.exp(value))[:2]) == [False, True]
 
 
 def test_dirichlet_orders_two_classes_rightly():
     value = outputs_for(CASES["one class"], 500)
-    breaks = violation.violates(None, CASES["one class"].located, np.exp(value))
+    broken = breaks("one class", np.exp(value))
     # Dir(1.5, 10) has its mode at 0.95 for the allowed class and falls from there to the vertex.
     inside = value[..., 1] < np.log(9.0 / 9.5)
     scores = score(Dirichlet(), "one class", value, 10.0)
-    assert scores[~breaks & inside].min() >= scores[breaks].max()
+    assert scores[~broken & inside].min() >= scores[broken].max()
 
 
 def test_negative_exponential_orders_outputs_of_a_half_line_rightly():
     value = outputs_for(CASES["half-line"], 500)
-    breaks = violation.violates(None, CASES["half-line"].located, value)
+    broken = breaks("half-line", value)
     scores = score(NegativeExponential(), "half-line", value, 1e4)
-    assert scores[~breaks].min() >= scores[breaks].max()
+    assert scores[~broken].min() >= scores[broken].max()
 
 
 def test_a_sum_of_gaussians_scores_a_breaking_output_above_an_obeying_one_which_is_why_they_are_levelled():
-    located = AllowedValues(np.array([[0.0, 2.02]]), np.array([[0.5, 0.5]]), np.array([1.0]))
+    demand = Peaks(np.array([[0.0, 2.02]]), np.array([[0.5, 0.5]]), np.array([1.0]))
     obeying, breaking = jnp.asarray([-1.0]), jnp.asarray([1.01])
-    assert list(violation.violates(None, located, np.array([[-1.0], [1.01]]))[:, 0]) == [False, True]
+    rule = CASES["values"].requirement
+    assert list(rule.margin(demand, np.array([[-1.0], [1.01]]))[:, 0] > 0) == [False, True]
     paper, ours = GaussianMixture(levelled=False), GaussianMixture()
-    assert paper.log_density(None, located, obeying, 1.0) < paper.log_density(None, located, breaking, 1.0)
-    assert ours.log_density(None, located, obeying, 1.0) > ours.log_density(None, located, breaking, 1.0)
+    assert paper.log_density(rule, demand, obeying, 1.0) < paper.log_density(rule, demand, breaking, 1.0)
+    assert ours.log_density(rule, demand, obeying, 1.0) > ours.log_density(rule, demand, breaking, 1.0)
 
 
-def _setting(located, *, bounded=True, strength=10.0, target=None):
-    return Setting(located, target or Target("y", "regression"), bounded, strength)
+def _setting(requirement, demand, *, bounded=True, strength=10.0, target=None):
+    return Calibration(requirement, demand, target or Target("y", "regression"), bounded, strength)
 
 
 def test_alpha_below_one_is_refused_with_an_unbounded_activation():
-    located = CASES["one class"].located
+    requirement, demand, _ = CASES["one class"]
     with pytest.raises(ModelError, match=r"α = 0.15 < 1.*bounded activation"):
-        Dirichlet().calibrated(_setting(located, bounded=False, strength=1.0))
+        Dirichlet().calibrated(_setting(requirement, demand, bounded=False, strength=1.0))
     with pytest.raises(ModelError, match=r"α = 0.05"):
-        Dirichlet(alpha=(10.0, 0.05)).calibrated(_setting(located, bounded=False))
-    assert Dirichlet().calibrated(_setting(located, bounded=False)) == Dirichlet()
+        Dirichlet(alpha=(10.0, 0.05)).calibrated(_setting(requirement, demand, bounded=False))
+    assert Dirichlet().calibrated(_setting(requirement, demand, bounded=False)) == Dirichlet()
 
 
 def test_alpha_below_one_is_floored_with_a_warning_and_a_bounded_activation():
-    located = CASES["one class"].located
+    requirement, demand, _ = CASES["one class"]
     with pytest.warns(UserWarning, match=r"α = 0.05.*floored"):
-        term = Dirichlet(alpha=(10.0, 0.05)).calibrated(_setting(located))
+        term = Dirichlet(alpha=(10.0, 0.05)).calibrated(_setting(requirement, demand))
     logits = np.array([0.0, 5.0, 50.0, 5000.0])
     value = log_softmax(np.stack([logits, np.zeros(POINTS)], axis=-1))
-    scores = np.asarray(term.log_density(None, located, jnp.asarray(value), 1.0))
+    scores = np.asarray(term.log_density(requirement, demand, jnp.asarray(value), 1.0))
     assert scores[2] == pytest.approx(-0.95 * np.log(1e-3), rel=1e-10)
     assert scores[3] == pytest.approx(scores[2], rel=1e-10)
     assert scores[1] == pytest.approx(9.0 * value[1, 0] - 0.95 * value[1, 1], rel=1e-10)
@@ -329,7 +334,7 @@ def test_alpha_below_one_is_floored_with_a_warning_and_a_bounded_activation():
         (lambda: Dirichlet(c=1.0), "strictly between 0 and 1"),
         (lambda: Dirichlet(alpha=(1.0, 0.0)), "positive"),
         (
-            lambda: Dirichlet(alpha=(1.0, 2.0, 3.0)).calibrated(_setting(CASES["one class"].located)),
+            lambda: Dirichlet(alpha=(1.0, 2.0, 3.0)).calibrated(_setting(*CASES["one class"][:2])),
             "3 entries.*2 classes",
         ),
     ],
@@ -340,32 +345,32 @@ def test_dirichlet_settings_that_make_no_sense_are_refused(make, cause):
 
 
 @pytest.mark.parametrize(
-    ("located", "scale"),
+    ("requirement", "demand", "scale"),
     [
-        (AllowedIntervals(np.array([[0.0]]), np.array([[0.25]])), 0.25),
-        (AllowedIntervals(np.array([[0.0]]), np.array([[40.0]])), 1.0),
-        (AllowedIntervals(np.array([[0.0]]), np.array([[np.inf]])), 1.0),
-        (AllowedIntervals(np.array([[0.5]]), np.array([[0.5]])), 1.0),
-        (AllowedIntervals(np.array([[-np.inf, 1.0]]), np.array([[0.0, 1.5]])), 0.5),
-        (AllowedIntervals(np.array([[0.0, np.inf]]), np.array([[0.5, -np.inf]])), 0.5),
-        (AllowedValues(np.zeros((1, 1)), np.ones((1, 1)), np.array([0.2])), 0.2),
-        (ProbabilityIntervals(np.array([[False, True]]), np.array([[0.95]]), np.array([[1.0]])), 0.05),
-        (ProbabilityIntervals(np.array([[False, True]]), np.array([[1.0]]), np.array([[1.0]])), 0.01),
-        (AllowedClasses(np.array([[True, False]])), 1.0),
+        (BOUNDS, Intervals(np.array([[0.0]]), np.array([[0.25]])), 0.25),
+        (BOUNDS, Intervals(np.array([[0.0]]), np.array([[40.0]])), 1.0),
+        (BOUNDS, Intervals(np.array([[0.0]]), np.array([[np.inf]])), 1.0),
+        (BOUNDS, Intervals(np.array([[0.5]]), np.array([[0.5]])), 1.0),
+        (BOUNDS, Intervals(np.array([[-np.inf, 1.0]]), np.array([[0.0, 1.5]])), 0.5),
+        (BOUNDS, Intervals(np.array([[0.0, np.inf]]), np.array([[0.5, -np.inf]])), 0.5),
+        (CASES["value"].requirement, Peaks(np.zeros((1, 1)), np.ones((1, 1)), np.array([0.2])), 0.2),
+        (PROBABILITY_BOUNDS, Shares(np.array([[False, True]]), np.array([[0.95]]), np.array([[1.0]])), 0.05),
+        (PROBABILITY_BOUNDS, Shares(np.array([[False, True]]), np.array([[1.0]]), np.array([[1.0]])), 0.01),
+        (CASES["one class"].requirement, AllowedClasses(np.array([[True, False]])), 1.0),
     ],
 )
-def test_a_rule_measures_distances_in_its_own_scale(located, scale):
-    assert rule_scale(located) == pytest.approx(scale, rel=1e-12)
-    assert Distance().calibrated(_setting(located)).scale == pytest.approx(scale, rel=1e-12)
+def test_a_rule_measures_distances_in_its_own_scale(requirement, demand, scale):
+    assert requirement.scale(demand) == pytest.approx(scale, rel=1e-12)
+    assert Distance().calibrated(_setting(requirement, demand)).scale == pytest.approx(scale, rel=1e-12)
 
 
 def test_raw_units_undo_the_standardisation_of_the_target():
     target = Target("y", "regression", center=5.0, scale=4.0)
-    located = AllowedIntervals(np.array([[0.5]]), np.array([[0.75]]))  # 7 to 8 in raw units
-    term = NegativeExponential(raw=True).calibrated(_setting(located, target=target))
+    demand = Intervals(np.array([[0.5]]), np.array([[0.75]]))  # 7 to 8 in raw units
+    term = NegativeExponential(raw=True).calibrated(_setting(BOUNDS, demand, target=target))
     raw = 7.3
     expected = -(_soft_indicator(raw - 7.0) + _soft_indicator(8.0 - raw))
-    actual = term.log_density(None, located, jnp.asarray([(raw - 5.0) / 4.0]), 1.0)
+    actual = term.log_density(BOUNDS, demand, jnp.asarray([(raw - 5.0) / 4.0]), 1.0)
     assert float(actual[0]) == pytest.approx(expected, rel=1e-10)
 
 

@@ -64,7 +64,7 @@ def test_the_rule_asks_for_what_people_did() -> None:
     (rule,) = read_rules("recidivism", schema)
     coded = schema.encode(table)
     assert rule.region.contains(coded, schema).all()
-    assert rule.locate(coded, schema).probability.tolist() == table["two_year_recid"].tolist()
+    assert rule.demand(coded, schema).probability.tolist() == table["two_year_recid"].tolist()
 
 
 @pytest.mark.parametrize("setting", ["paper", "reference"])
@@ -94,7 +94,7 @@ def test_the_reference_region_is_a_box_around_the_mean_of_all_but_what_people_di
         assert len(np.unique(column)) > 100
     recid = points[:, schema.index("two_year_recid")]
     assert (recid.min(), recid.max()) == pytest.approx((0.0, 1.0), abs=0.05)
-    assert rule.locate(points, schema).probability.tolist() == recid.tolist()
+    assert rule.demand(points, schema).probability.tolist() == recid.tolist()
 
 
 def test_other_methods_are_fitted_to_some_rows_and_asked_about_others() -> None:

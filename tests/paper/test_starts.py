@@ -10,8 +10,8 @@ import pytest
 
 from ocbnn.amortize import AmortizedPrior
 from ocbnn.datasets import toys
+from ocbnn.errors import InferenceError
 from ocbnn.inference import Settings
-from ocbnn.inference.base import InferenceError
 from ocbnn.inference.engines.svgd import Svgd
 from ocbnn.inference.warmstart import starting_positions
 from ocbnn.model import Model

@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ocbnn import plots
+from ocbnn.checking.check import check_rules
 from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
 from ocbnn.plots.style import CLASSES, FORBIDDEN, INK, MARKERS, REGION, VERDICTS, WITH, WITHOUT
 from ocbnn.posterior.calibration import Bin, Calibration
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.satisfaction import satisfaction
 from ocbnn.schema import Column, Schema, Target
 from posterior_cases import class_constants, lines
 from report_cases import SHAPE, classes, numbers
@@ -151,8 +151,8 @@ def test_class_regions_of_a_number_or_over_a_category_are_errors() -> None:
 def test_satisfaction_shows_value_interval_tolerance_and_verdict(ax: Axes) -> None:
     case = numbers()
     assert case.without is not None
-    found = satisfaction(case.posterior, points=50, ascent=False)
-    other = satisfaction(case.without, case.posterior.rules, points=50, ascent=False)
+    found = check_rules(case.posterior, points=50, ascent=False)
+    other = check_rules(case.without, case.posterior.rules, points=50, ascent=False)
     plots.satisfaction(found, other, ax=ax)
     for place, rule in enumerate(found):
         colour, marker = VERDICTS[rule.verdict]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ocbnn import violation
 from ocbnn.posterior.allowed import allowed_intervals, broken, obeying_probabilities
 from ocbnn.rules.parse import parse_rule
 from posterior_cases import CLASS_RULES, NUMBER_RULES, class_schema, number_schema
@@ -37,7 +36,6 @@ def test_what_all_rules_allow_is_the_intersection_on_a_fine_grid():
     expected = np.ones_like(inside)
     for rule in rules:
         applies = rule.region.contains(coded, schema)
-        located = rule.locate(coded, schema)
         values = np.broadcast_to(y[:, None], inside.shape)
-        expected &= ~applies | ~(np.asarray(violation.margin(rule.output, located, values)) > 0)
+        expected &= ~applies | ~(np.asarray(rule.requirement.margin(rule.demand(coded, schema), values)) > 0)
     np.testing.assert_array_equal(inside, expected)

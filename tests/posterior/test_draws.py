@@ -22,8 +22,10 @@ from ocbnn.posterior.functions import function_draws
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 from posterior_cases import NOISE, SCALE, class_constants, constants, lines, random_posterior
+from rule_checks import checked
 
 RULE = "if x > 1 then y >= 0"
+FAR = checked(0.5, 0.1, 100.0, 0.4, 0.6, tolerance=0.02)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +52,7 @@ def result(model):
         status="converged: yes",
         converged=True,
         diagnostics=None,
-        rules=(RuleOutcome("floor", 3.0, True, 0.02, 0.5, 0.1, False, "too far"),),
+        rules=(RuleOutcome(FAR, 3.0, True, "too far"),),
         log_density=np.zeros((2, 20)),
         acceptance=np.array([0.8, np.nan]),
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
+from ocbnn.checking.check import check_rules
 from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
 from ocbnn.posterior import enforce
@@ -18,7 +19,6 @@ from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.enforce import reject, truncate
 from ocbnn.posterior.files import load, save
 from ocbnn.posterior.predict import predict, sample_observation
-from ocbnn.posterior.satisfaction import satisfaction
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
 from posterior_cases import (
@@ -225,10 +225,10 @@ def test_predictions_after_rejection_never_break_a_rule_of_classes(rules):
         assert not broken(enforced_rules(each), each.schema, coded, prediction.probabilities).any()
         for rule in enforced_rules(each):
             inside = rule.region.contains(coded, each.schema)
-            located = rule.locate(coded[inside], each.schema)
-            if hasattr(located, "allowed"):
+            allowed = rule.requirement.allowed(rule.demand(coded[inside], each.schema))
+            if allowed.classes is not None:
                 index = [CLASSES.index(label) for label in prediction.point[inside]]
-                assert located.allowed[np.arange(len(index)), index].all()
+                assert allowed.classes[np.arange(len(index)), index].all()
 
 
 @pytest.mark.parametrize("case", ["numbers", "classes"])
@@ -310,7 +310,7 @@ def test_rejection_after_truncation_binds_predictions_samples_scores_and_calibra
     np.testing.assert_array_equal(log_scores(later, ROWS, y), log_scores(earlier, ROWS, y))
     assert log_scores(later, ROWS, y)[1] < -700  # what is forbidden cannot be
     assert calibration(later, ROWS, y) == calibration(earlier, ROWS, y)
-    assert satisfaction(later, [gap], points=20)[0].points_violating.value == 0.0
+    assert check_rules(later, [gap], points=20)[0].points_violating.value == 0.0
 
 
 def test_a_rule_given_as_functions_is_not_lost_when_predictions_are_truncated_by_another():
@@ -321,11 +321,13 @@ def test_a_rule_given_as_functions_is_not_lost_when_predictions_are_truncated_by
     later = reject(replace(posterior, truncated=truncate(posterior).rules), [function], points=20).posterior
     for each in (replace(first, truncated=truncate(first).rules), later):
         assert predict(each, ROWS[:2]).point.shape == (2,)  # where it says nothing
-        with pytest.raises(EnforcementError, match=r"row 2 .*functions.*all rules by rejecting draws"):
+        with pytest.raises(
+            EnforcementError, match=r"row 2 .*lambda.*cannot be listed.*all rules by rejecting draws"
+        ):
             predict(each, ROWS)
 
 
-@pytest.mark.parametrize("ask", [satisfaction, reject])
+@pytest.mark.parametrize("ask", [check_rules, reject])
 def test_a_confidence_in_percent_is_refused(ask):
     with pytest.raises(OCBNNError, match=r"confidence lies between 0 and 1, such as 0.95; got 95"):
         ask(constants(np.zeros((1, 5)), ["always y <= 3"]), confidence=95)

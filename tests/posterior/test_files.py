@@ -31,6 +31,7 @@ from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
 from ocbnn.storing import folders
 from posterior_cases import constants, number_schema
+from rule_checks import checked
 
 RULES = (
     "if age > 70 and ward = ICU then action = 1",
@@ -184,7 +185,7 @@ def test_rejection_comes_back_where_a_learnt_rule_shares_its_name_with_another(s
     other = parse_rule("if x > 1 then y <= 50", schema, name="cap")
     network = MLP(1, (2,))
     gaussian = DiagonalGaussian(np.zeros(network.size), np.ones(network.size))
-    finding = RuleFinding("cap", 0.01, 0.0, 0.0, 0.0, 1.0)
+    finding = RuleFinding(replace(checked(0.0, 0.0, 4000.0, 0.0, 0.001), name="cap"), 0.0, 1.0)
     findings = Findings((finding,), "sampled", "kl", False, 1.0, 0.0, 0.0, 1.0)
     term = RuleTerm.build(learnt, schema, bounded=network.bounded, points=3)
     prior = AmortizedPrior(gaussian, gaussian, (term,), schema, network, Gaussian(0.3), findings)
@@ -206,7 +207,7 @@ def test_rules_from_python_functions_cannot_be_saved(posterior, tmp_path):
     region = posterior.rules[0].rule.region
     rule = Constraint.from_functions(region, lambda x, p: 0.5 - p[..., 1])
     model = Model.build(frame=patients(), target="action", rules=[rule], hidden=(4,), points=3)
-    with pytest.raises(OCBNNError, match="Python functions, which cannot be written to a file"):
+    with pytest.raises(OCBNNError, match="cannot be written to a file: its kind, such as Python functions"):
         save(tmp_path / "model", drawn(model))
     assert list(tmp_path.iterdir()) == []
 

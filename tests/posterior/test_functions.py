@@ -8,7 +8,9 @@ import pytest
 
 from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
-from ocbnn.posterior.functions import LARGE, ROWS, function_draws, working_precision
+from ocbnn.model.outputs import LARGE, ROWS, working_precision
+from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.functions import function_blocks, function_draws
 from posterior_cases import CENTER, SCALE, number_schema, random_posterior
 
 
@@ -46,8 +48,8 @@ def test_function_draws_agree_with_a_forward_pass_by_hand(small):
 
 def test_large_networks_are_computed_in_single_precision_and_small_ones_in_double(small, large):
     assert large.model.network.size > LARGE
-    assert working_precision(large) == "float32"
-    assert working_precision(small) == "float64"
+    assert working_precision(large.model) == "float32"
+    assert working_precision(small.model) == "float64"
     coded = np.random.default_rng(1).normal(size=(20, 2))
     np.testing.assert_allclose(function_draws(large, coded), twin(large, coded), rtol=1e-4, atol=1e-4)
 
@@ -65,9 +67,6 @@ def test_a_row_is_predicted_the_same_in_any_batch(which, request):
 
 
 def test_many_draws_make_smaller_blocks_and_the_same_predictions(small):
-    from ocbnn.posterior.draws import Posterior
-    from ocbnn.posterior.functions import function_blocks
-
     many = Posterior(np.tile(small.draws[:1], (1, 250, 1)), small.model)
     coded = np.random.default_rng(2).normal(size=(300, 2))
     sizes = [block.stop - block.start for block, _ in function_blocks(many, coded)]

@@ -9,6 +9,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import entropy, norm, truncnorm
 
+from ocbnn.checking.check import check_rules
 from ocbnn.errors import FileError
 from ocbnn.model import Model
 from ocbnn.posterior.allowed import EnforcementError, allowed_classes, broken
@@ -17,7 +18,6 @@ from ocbnn.posterior.enforce import reject
 from ocbnn.posterior.files import load, save
 from ocbnn.posterior.functions import function_draws
 from ocbnn.posterior.predict import predict, sample_observation
-from ocbnn.posterior.satisfaction import satisfaction
 from ocbnn.posterior.truncate import truncate
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
@@ -218,12 +218,12 @@ def test_a_truncated_posterior_predicts_samples_and_is_judged_as_its_truncation(
     truncated = replace(posterior, truncated=restricted.rules)
     np.testing.assert_array_equal(predict(truncated, ROWS).point, restricted.predict(ROWS).point)
     assert (sample_observation(truncated, ROWS, 50) >= 1).all()
-    before, after = (satisfaction(each, points=20)[0] for each in (posterior, truncated))
+    before, after = (check_rules(each, points=20)[0] for each in (posterior, truncated))
     assert before.points_violating.value == 0.0
     assert after.epsilon_mean.value == before.epsilon_mean.value == pytest.approx(0.5, abs=0.03)
     low = replace(posterior, draws=constants(np.linspace(0.0, 1.5, 40).reshape(2, 20)).draws)
-    assert satisfaction(low, points=20)[0].points_violating.value == 1.0
-    forced = satisfaction(replace(low, truncated=restricted.rules), points=20)[0].points_violating
+    assert check_rules(low, points=20)[0].points_violating.value == 1.0
+    forced = check_rules(replace(low, truncated=restricted.rules), points=20)[0].points_violating
     assert forced.value == 0.0
     assert forced.high == pytest.approx(1 - 0.025 ** (1 / 20))  # of points alone
 
@@ -254,10 +254,10 @@ def test_truncation_comes_back_with_all_that_is_known_of_its_rules(tmp_path):
     again = load(tmp_path / "model").posterior
     assert again.truncated == truncated.truncated
     assert truncate(again, [rules[0]]).rules == truncated.truncated
-    before, after = (satisfaction(each, rules, points=20, ascent=False) for each in (truncated, again))
+    before, after = (check_rules(each, rules, points=20, ascent=False) for each in (truncated, again))
     for one, other in zip(before, after, strict=True):
         assert one.points_violating == other.points_violating
         assert one.points_violating.high == pytest.approx(1 - 0.025 ** (1 / 20))  # of points alone
     function = Constraint.from_functions(rules[0].region, lambda x, y: -y)
-    with pytest.raises(FileError, match="Python functions, which cannot be written"):
+    with pytest.raises(FileError, match="cannot be written to a file: its kind, such as Python functions"):
         save(tmp_path / "other", replace(posterior, truncated=(function,)))

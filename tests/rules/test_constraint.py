@@ -9,7 +9,7 @@ from language_schemas import COLOURS, HIRING, LINE, coded
 from ocbnn.errors import RuleError
 from ocbnn.regions import Everywhere
 from ocbnn.rules import Constraint, parse_rule
-from ocbnn.rules.outputs import Functions
+from ocbnn.rules.kinds.functions import Functions
 
 
 def above(x, y):
@@ -37,7 +37,9 @@ def test_a_rule_carries_name_source_reason_and_tolerance():
     ],
 )
 def test_the_tolerance_unless_said_is_larger_for_probabilistic_rules(text, schema, tolerance):
-    assert parse_rule(text, schema).effective_tolerance == tolerance
+    rule = parse_rule(text, schema)
+    assert rule.effective_tolerance == tolerance
+    assert rule.is_predictive is (tolerance == 0.05)
 
 
 @pytest.mark.parametrize("tolerance", [-0.01, 1, 1.5, float("nan"), float("inf"), "0.1", True])
@@ -62,10 +64,10 @@ def test_constraints_are_compared_by_what_they_say():
 
 def test_functions_from_python_take_one_or_several():
     one = Constraint.from_functions(Everywhere(), above, name="above", tolerance=0.02)
-    assert one.output == Functions((above,), negative=False)
+    assert one.requirement == Functions((above,), negative=False)
     assert (one.name, one.effective_tolerance) == ("above", 0.02)
     several = Constraint.from_functions(Everywhere(), [above, np.subtract], negative=True)
-    assert several.output == Functions((above, np.subtract), negative=True)
+    assert several.requirement == Functions((above, np.subtract), negative=True)
     assert one.text(LINE).endswith("above(x, y) <= 0")
     assert "not (above(x, y) <= 0 and subtract(x, y) <= 0)" in several.text(LINE)
 
@@ -78,5 +80,5 @@ def test_what_is_no_function_is_refused(inequalities):
 
 def test_functions_about_classes_see_one_more_axis():
     rule = Constraint.from_functions(Everywhere(), lambda x, p: p[..., 1] - x["skill"])
-    points = rule.locate(coded(HIRING, skill=[0.2, 0.9]), HIRING)
-    assert points.scale.shape == points.center.shape == (2, 1)
+    demand = rule.demand(coded(HIRING, skill=[0.2, 0.9]), HIRING)
+    assert demand.scale.shape == demand.center.shape == (2, 1)

@@ -89,10 +89,10 @@ def test_written_rules_are_plain_lists_with_the_fields_in_order():
 
 def test_what_has_no_text_cannot_be_written():
     function = Constraint.from_functions(Everywhere(), lambda x, y: y, name="mine")
-    with pytest.raises(RuleError, match="`mine` is made from Python functions"):
+    with pytest.raises(RuleError, match="`mine` cannot be written to a file"):
         dump_rules([function], LINE)
     written = parse_rule("if x > 1 then y > 0", LINE)
-    other = Constraint(Everywhere(), written.output, written.condition)
+    other = Constraint(Everywhere(), written.requirement, written.condition)
     with pytest.raises(RuleError, match="Rule 1 has a region of its own"):
         dump_rules([other], LINE)
 

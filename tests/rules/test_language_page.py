@@ -11,7 +11,7 @@ from language_schemas import CLINIC, LINE, number
 from ocbnn.errors import RuleError
 from ocbnn.language.syntax import DEEPEST_NESTING, LONGEST_RULE
 from ocbnn.rules import Constraint, load_rules, parse_rule
-from ocbnn.rules.forms import MOST_COMPARISONS
+from ocbnn.rules.formulas import MOST_COMPARISONS
 from ocbnn.schema import Column, Schema, Target
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text("utf-8")
@@ -50,8 +50,16 @@ def test_every_example_parses_prints_and_parses_to_the_same(schema, rule):
 
 
 def test_the_page_has_examples_of_everything():
-    outputs = {type(parse_rule(rule, schema).output).__name__ for schema, rule in EXAMPLES}
-    assert outputs == {"Intervals", "Values", "Normals", "Classes", "ProbabilityTarget", "ClassProbabilities"}
+    kinds = {type(parse_rule(rule, schema).requirement).__name__ for schema, rule in EXAMPLES}
+    assert kinds == {
+        "Bounds",
+        "Values",
+        "NormalDistribution",
+        "Classes",
+        "ProbabilityBounds",
+        "ProbabilityTarget",
+        "ClassProbabilities",
+    }
 
 
 def test_the_file_on_the_page_loads(tmp_path):

@@ -22,14 +22,11 @@ from ocbnn.language.expressions import (
 )
 from ocbnn.regions import Box, Everywhere, HalfSpaces
 from ocbnn.rules import parse_rule
-from ocbnn.rules.outputs import (
-    Classes,
-    ClassProbabilities,
-    Intervals,
-    Normals,
-    ProbabilityTarget,
-    Values,
-)
+from ocbnn.rules.kinds.bounds import Bounds
+from ocbnn.rules.kinds.classes import Classes
+from ocbnn.rules.kinds.distribution import ClassProbabilities, NormalDistribution
+from ocbnn.rules.kinds.probability import ProbabilityBounds, ProbabilityTarget
+from ocbnn.rules.kinds.values import Values
 from ocbnn.schema import Column, Schema, Target
 
 x, y = ColumnRef("x"), Output()
@@ -39,8 +36,8 @@ def condition(text, schema=COLOURS, output="label = green"):
     return parse_rule(f"if {text} then {output}", schema).condition
 
 
-def output(text, schema=LINE):
-    return parse_rule(f"always {text}", schema).output
+def requirement(text, schema=LINE):
+    return parse_rule(f"always {text}", schema).requirement
 
 
 # The examples of the design, with their canonical text.
@@ -178,26 +175,26 @@ def test_regions_come_from_the_condition():
     assert isinstance(parse_rule("always y > 0", LINE).region, Everywhere)
 
 
-def test_outputs_have_the_form_that_fits_what_is_said():
-    assert output("y > 2") == Intervals(y, Comparison((y, Number(2.0)), (">",)))
-    assert output("y = 2") == Values(((Number(2.0), 1.0),), None)
-    assert output("y = 2 (1) or y = x (3) within 0.5") == Values(((Number(2.0), 0.25), (x, 0.75)), 0.5)
-    assert output("y ~ Normal(x, 2)") == Normals(((1.0, x, Number(2.0)),))
-    assert output("label != green", COLOURS) == Classes(("blue", "red"))
-    assert output("not (label = green or label = blue)", COLOURS) == Classes(("red",))
+def test_requirements_are_of_the_kind_that_fits_what_is_said():
+    assert requirement("y > 2") == Bounds(Comparison((y, Number(2.0)), (">",)))
+    assert requirement("y = 2") == Values(((Number(2.0), 1.0),), None)
+    assert requirement("y = 2 (1) or y = x (3) within 0.5") == Values(((Number(2.0), 0.25), (x, 0.75)), 0.5)
+    assert requirement("y ~ Normal(x, 2)") == NormalDistribution(((1.0, x, Number(2.0)),))
+    assert requirement("label != green", COLOURS) == Classes(("blue", "red"))
+    assert requirement("not (label = green or label = blue)", COLOURS) == Classes(("red",))
     skill = ColumnRef("skill")
-    assert output("skill = P(hired = 1)", HIRING) == ProbabilityTarget((1,), skill)
-    assert output("hired ~ Bernoulli(skill)", HIRING) == ClassProbabilities(
+    assert requirement("skill = P(hired = 1)", HIRING) == ProbabilityTarget((1,), skill)
+    assert requirement("hired ~ Bernoulli(skill)", HIRING) == ClassProbabilities(
         (Arithmetic("-", Number(1.0), skill), skill), (0, 1)
     )
     bound = Comparison((Probability((1,)), Number(0.6)), (">=",))
-    assert output("P(hired = 1) >= 60%", HIRING) == Intervals(Probability((1,)), bound)
+    assert requirement("P(hired = 1) >= 60%", HIRING) == ProbabilityBounds((1,), bound)
 
 
 def test_the_target_is_also_called_y_unless_a_column_is():
     assert parse_rule("always y = 1", CLINIC) == parse_rule("always action = 1", CLINIC)
     schema = Schema((number("y"),), Target("z", "regression"))
-    assert output("z > y", schema) == Intervals(y, Comparison((y, ColumnRef("y")), (">",)))
+    assert requirement("z > y", schema) == Bounds(Comparison((y, ColumnRef("y")), (">",)))
     assert condition("y > 1", schema, "z > 0") == Comparison((ColumnRef("y"), Number(1.0)), (">",))
 
 
@@ -232,7 +229,7 @@ def test_the_target_is_also_called_y_unless_a_column_is():
 def test_labels_are_found_however_they_are_written(classes, written, label):
     schema = Schema((number("x"),), Target("action", "classification", classes=classes))
     constraint = parse_rule(f"always action = {written}", schema)
-    assert constraint.output == Classes((label,))
+    assert constraint.requirement == Classes((label,))
     assert parse_rule(constraint.text(schema), schema) == constraint
 
 

@@ -8,6 +8,7 @@ prior.safetensors    mean and standard deviation of every weight, also before th
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from ocbnn.amortize.stored import StoredLearnt, gaussian_arrays, restored_amorti
 from ocbnn.errors import FileError, OCBNNError, RuleError
 from ocbnn.model.networks import MLP
 from ocbnn.model.priors import DiagonalGaussian
+from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.files import dump_rules
 from ocbnn.schema import Schema
 from ocbnn.storing.documents import (
@@ -111,12 +113,12 @@ def load(path: str | os.PathLike[str]) -> AmortizedPrior:
     try:
         schema = Schema.from_json(stored.schema_)
         network = restored_network(stored.network, schema)
-        _require_shapes(stored, schema, network)
         constraints = checked_rules(folder, RULES, stored.files, schema)
-        content = checked(folder, ARRAYS, stored.files, LARGEST_ARRAYS, stored.arrays)
-        arrays = checked_arrays(content, ARRAYS, stored.arrays)
         if len(constraints) != len(stored.rules):
             raise FileError(f"{RULES} has {len(constraints)} rules, but the prior {len(stored.rules)}.")
+        _require_shapes(stored, schema, network, constraints)
+        content = checked(folder, ARRAYS, stored.files, LARGEST_ARRAYS, stored.arrays)
+        arrays = checked_arrays(content, ARRAYS, stored.arrays)
         terms = tuple(
             restored_rule(each, rule, schema, arrays, index)
             for index, (each, rule) in enumerate(zip(stored.rules, constraints, strict=True))
@@ -129,14 +131,17 @@ def load(path: str | os.PathLike[str]) -> AmortizedPrior:
         raise FileError(f"{folder} is damaged, or not a saved prior: {error}") from None
 
 
-def _require_shapes(stored: StoredPrior, schema: Schema, network: MLP) -> None:
-    """Hold all declared shapes against the network and the table: nothing is allocated before."""
+def _require_shapes(
+    stored: StoredPrior, schema: Schema, network: MLP, constraints: Sequence[Constraint]
+) -> None:
+    """Compare all declared shapes with the network, the table and the rules, before arrays are read."""
     expected: dict[str, Any] = {name: [network.size] for name in (*GAUSSIAN, *BASE)}
-    for index in range(len(stored.rules)):
+    for index, rule in enumerate(constraints):
         points = stored.arrays.get(f"rules.{index}.points")
-        if points is None or len(points.shape) != 2 or points.shape[1] != len(schema.columns):
+        width = len(schema.columns) + rule.requirement.coordinates
+        if points is None or len(points.shape) != 2 or points.shape[1] != width:
             raise FileError(f"The points of rule {index + 1} are missing or of the wrong shape.")
         expected[f"rules.{index}.points"] = points.shape
-        expected[f"rules.{index}.weights"] = points.shape[:1]
+        expected[f"rules.{index}.weights"] = [1] if rule.requirement.inputs is None else points.shape[:1]
     if {name: array.shape for name, array in stored.arrays.items()} != expected:
         raise FileError(f"{ARRAYS} has other arrays than the network and the rules ask for.")

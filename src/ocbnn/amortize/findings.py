@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn import regions, violation
-from ocbnn.inference.measure import MOST_DRAWS, Measured, measure
+from ocbnn import regions
+from ocbnn.checking.cases import CheckOptions
+from ocbnn.checking.check import check_rule
+from ocbnn.checking.draws import DrawSet
+from ocbnn.checking.results import RuleCheck, verdict
 from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
-from ocbnn.model.likelihoods import Gaussian
-from ocbnn.model.outputs import model_outputs
 from ocbnn.model.priors import DiagonalGaussian
 from ocbnn.regions.limits import possible_ends
-from ocbnn.rules.located import AllowedClasses, in_model_units
 from ocbnn.schema import Schema
 
-DRAWS = 4 * MOST_DRAWS
+DRAWS, POINTS = 4000, 2048
+"""Draws of the prior, and points of each rule's region, by which it is checked."""
+PURPOSES = {"concentration": 11, "findings": 12}
+"""Seeds of the draws: the prior is judged by other draws than those that its concentration was chosen by."""
+BAND_DRAWS = 1000
 DISAGREEMENT = 0.05
 """How far a claim may be from Monte Carlo before somebody is told."""
 BINDING = 0.01
@@ -29,7 +34,6 @@ BINDING = 0.01
 WIDENED = 2.0
 """Inputs far and wide cover this many times the observed range of every number."""
 LARGEST_CONCENTRATION = 64.0
-OBSERVED_POINTS = 512
 COVERAGE = 0.9
 
 
@@ -38,25 +42,24 @@ class RuleFinding:
     """How well the learnt prior keeps one rule.
 
     Attributes:
-        name: the rule's name, or its text.
-        tolerance: the violation its author accepts (probabilistic rules: total variation).
+        check: what draws of the prior show, on fresh points.
         claimed: the violation according to the objective.
-        violation: the violation of draws of the prior, on fresh points.
-        error: its standard error.
         multiplier: nats of KL that a prior with e times the violation would be closer to the base prior.
     """
 
-    name: str
-    tolerance: float
+    check: RuleCheck
     claimed: float
-    violation: float
-    error: float
     multiplier: float
 
     @property
+    def name(self) -> str:
+        """The rule's name, or its text."""
+        return self.check.name
+
+    @property
     def met(self) -> bool:
-        """Whether draws keep the rule within its tolerance."""
-        return self.violation <= self.tolerance
+        """Whether draws show that the rule is kept within its tolerance."""
+        return self.check.verdict == "met"
 
     @property
     def binds(self) -> bool:
@@ -66,14 +69,15 @@ class RuleFinding:
     @property
     def disagrees(self) -> bool:
         """Whether the objective's claim is not what draws show."""
-        return abs(self.claimed - self.violation) > DISAGREEMENT
+        return abs(self.claimed - self.check.violation.value) > DISAGREEMENT
 
     def __str__(self) -> str:
-        verdict = "met" if self.met else "UNMET"
+        check, seen = self.check, self.check.violation.value
+        shown = "UNMET" if check.verdict == "unmet" else check.verdict
         held = f"binds ({self.multiplier:.2g} nats per e-fold)" if self.binds else "does not bind"
         return (
-            f"{verdict} {self.name}: violation {self.violation:.3g} ± {self.error:.1g} by Monte Carlo, "
-            f"{self.claimed:.3g} claimed, tolerance {self.tolerance:g}; {held}"
+            f"{shown} {self.name}: violation {seen:.3g} ± {check.error:.1g} by Monte Carlo, "
+            f"{self.claimed:.3g} claimed, tolerance {check.tolerance:g}; {held}"
         )
 
 
@@ -103,7 +107,7 @@ class Findings:
 
     @property
     def met(self) -> bool:
-        """Whether every rule is kept within its tolerance."""
+        """Whether draws show that every rule is kept within its tolerance."""
         return all(rule.met for rule in self.rules)
 
     def __str__(self) -> str:
@@ -114,42 +118,54 @@ class Findings:
         return "\n".join([summary, *map(str, self.rules)])
 
 
-def measured(
-    model: Model, gaussian: DiagonalGaussian, term: RuleTerm, *, observation: bool, seed: int
-) -> Measured:
-    """The rule's violation under draws of the prior, on fresh points; batches are independent."""
-    draws = with_parameters(model, gaussian.draws(DRAWS, (seed, 11)))
-    parts = [
-        _observed(model, term, batch, seed + number)
-        if observation and not term.rule.output.is_probabilistic
-        else measure(model, term, batch[None], seed + number)
-        for number, batch in enumerate(np.split(draws, DRAWS // MOST_DRAWS))
-    ]
-    shares = np.array([part.violation for part in parts])
-    error = float(np.sqrt(np.sum([part.error**2 for part in parts]))) / len(parts)
-    return Measured(float(shares.mean()), error, float(sum(part.effective for part in parts)))
+def checked(
+    model: Model,
+    gaussian: DiagonalGaussian,
+    term: RuleTerm,
+    *,
+    observation: bool,
+    seed: int,
+    purpose: Literal["concentration", "findings"] = "findings",
+) -> RuleCheck:
+    """How far draws of the prior keep a rule, on fresh points.
+
+    Args:
+        model: gives outputs their meaning.
+        gaussian: the prior.
+        term: the rule.
+        observation: a rule that is judged draw by draw is about Y, noise or class included.
+        seed: of the draws and of the points.
+        purpose: checks for another purpose have other draws and other points.
+    """
+    weights = gaussian.draws(DRAWS, (seed, PURPOSES[purpose]))
+    # The likelihood's own parameters, which no rule looks at, are 0.
+    draws = np.concatenate([weights, np.zeros((DRAWS, model.likelihood.size))], axis=1)[None]
+    observed = observation and not term.rule.is_predictive
+    drawn = Observations(draws, model, seed=seed) if observed else DrawSet(draws, model)
+    check = check_rule(drawn, term, CheckOptions(POINTS, seed, ascent=False, purpose=purpose))
+    outside = check.mass_outside
+    if not observed or outside is None:
+        return check
+    return replace(
+        check,
+        epsilon_mean=outside,
+        verdict=verdict(outside, check.tolerance),
+        error=(outside.high - outside.value) / 2.0,
+    )
 
 
-def with_parameters(model: Model, draws: Float[np.ndarray, "S weights"]) -> Float[np.ndarray, "S size"]:
-    """Draws of the weights with the likelihood's own parameters, which no rule about Φ looks at."""
-    return np.concatenate([draws, np.zeros((len(draws), model.likelihood.size))], axis=1)
+@dataclass(frozen=True, eq=False)
+class Observations(DrawSet):
+    """Draws whose numbers are observations: every value has noise of its own."""
 
+    seed: int = 0
 
-def _observed(model: Model, term: RuleTerm, draws: Float[np.ndarray, "S size"], seed: int) -> Measured:
-    """The share of observations, noise or class included, that break the rule."""
-    schema, rule = term.schema, term.rule
-    assert schema.target is not None
-    coded = term.fresh(OBSERVED_POINTS, seed, "learning")
-    located = in_model_units(rule.locate(coded, schema), schema.target)
-    outputs = model_outputs(model, draws, schema.to_model(coded))
-    if isinstance(located, AllowedClasses):
-        share = np.where(located.allowed, 0.0, outputs).sum(axis=-1).mean(axis=1)
-    else:
-        if isinstance(model.likelihood, Gaussian) and model.likelihood.noise is not None:
-            noise = np.random.default_rng((seed, 5)).normal(size=outputs.shape)
-            outputs = outputs + model.likelihood.noise * noise
-        share = violation.violates(rule.output, located, outputs).mean(axis=1)
-    return Measured(float(share.mean()), float(share.std() / np.sqrt(len(share))), float(len(share)))
+    def values(self, coded: Float[np.ndarray, "n Q"], draws: Float[np.ndarray, "S size"]) -> np.ndarray:
+        values = super().values(coded, draws)
+        if self.classes:
+            return values
+        generator = np.random.default_rng((self.seed, 5, zlib.crc32(coded.tobytes())))
+        return values + self.noise_of(draws)[:, None] * generator.normal(size=values.shape)
 
 
 def chosen_concentration(
@@ -227,7 +243,7 @@ def raw_outputs(
     model: Model, gaussian: DiagonalGaussian, inputs: Float[np.ndarray, "n D"], seed: int
 ) -> Float[np.ndarray, "S n k"]:
     """The network's outputs (means, or logits) under draws of the prior."""
-    draws = gaussian.draws(MOST_DRAWS, (seed, 13)).astype(np.float32)
+    draws = gaussian.draws(BAND_DRAWS, (seed, 13)).astype(np.float32)
     # One draw after the other: all at once would hold the hidden layers of all of them.
     return np.asarray(
         jax.jit(lambda each: jax.lax.map(lambda w: model.network.apply(w, inputs), each))(draws)

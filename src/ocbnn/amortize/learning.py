@@ -14,28 +14,28 @@ augmented Lagrangian). Every step sees fresh points (errata D5).
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ocbnn.amortize.divergences import divergence
-from ocbnn.amortize.objectives import Setting, shortfall
-from ocbnn.amortize.predictive import SMALLEST_VARIANCE, Predictive, linearized, sampled
+from ocbnn.amortize.objectives import Objective, divergence, shortfall
+from ocbnn.amortize.predictive import SMALLEST_VARIANCE, Predictive, jointly_sampled, linearized, sampled
 from ocbnn.errors import ModelError
 from ocbnn.inference.engines.optimiser import Ascent
 from ocbnn.inference.feed import Feed
 from ocbnn.model.conditional import RulePoints
 from ocbnn.model.networks import Network
 from ocbnn.model.priors import DiagonalGaussian, kl_divergence
-from ocbnn.rules.outputs import RuleOutput
+from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.margins import by_case
 
-Objective = Literal["linearized", "monte-carlo"]
 CHUNK = 100
 """Steps whose points are drawn at once."""
 LARGE_NETWORK = 2000
@@ -154,18 +154,17 @@ class Problem:
     Attributes:
         network: Φ_w.
         base: what the learnt prior stays close to.
-        outputs: what each rule says of outputs.
+        rules: what is to be learnt.
         budgets: the shortfall that each rule's tolerance allows.
-        objective: "linearized" or "monte-carlo".
-        setting: of the measures.
+        objective: how shortfalls are measured.
+        elsewhere: where functions are to stay as wide as those of the base prior.
     """
 
     network: Network
     base: DiagonalGaussian
-    outputs: tuple[RuleOutput, ...]
+    rules: tuple[Constraint, ...]
     budgets: tuple[float, ...]
     objective: Objective
-    setting: Setting
     elsewhere: Elsewhere
 
     def gaussian(self, parameters: Parameters) -> tuple[Array, Array]:
@@ -175,24 +174,37 @@ class Problem:
         return mean, scale * jnp.exp(parameters.log_ratio)
 
     def predictive(self, mean: Array, sd: Array, inputs: Array, key: Array, samples: int) -> Predictive:
-        """The predictive of Φ_W at these inputs."""
-        if self.objective == "linearized":
+        """The predictive of Φ_W at each of these inputs."""
+        if self.objective.linearized:
             return linearized(self.network, mean, sd, inputs)
         return sampled(self.network, mean, sd, inputs, key, samples)
 
     def shortfalls(
         self, mean: Array, sd: Array, points: tuple[RulePoints, ...], key: Array, samples: int
     ) -> Float[Array, " rules"]:
-        """Each rule's shortfall, averaged over its points."""
-        inputs = jnp.concatenate([jnp.asarray(each.inputs, mean.dtype) for each in points])
-        joint = self.predictive(mean, sd, inputs, key, samples)
+        """Each rule's shortfall, averaged over its cases.
+
+        Rules that look at one input at a time share one predictive; rules that compare inputs share draws
+        of w.
+        """
+        inputs = [jnp.asarray(each.inputs, mean.dtype) for each in points]
+        single = [rule.requirement.inputs == 1 for rule in self.rules]
+        if any(single):
+            together = jnp.concatenate(list(itertools.compress(inputs, single)))
+            shared = self.predictive(mean, sd, together, key, samples)
         found, first = [], 0
-        for number, (output, each) in enumerate(zip(self.outputs, points, strict=True)):
-            own = slice(first, first + len(each.inputs))
-            first = own.stop
-            there = Predictive(joint.mean[:, own], joint.variance[:, own])
+        for number, (rule, each) in enumerate(zip(self.rules, points, strict=True)):
+            if single[number]:
+                own = slice(first, first + len(inputs[number]))
+                first = own.stop
+                there = Predictive(shared.mean[:, own], shared.variance[:, own])
+            else:
+                joint = jointly_sampled(self.network, mean, sd, inputs[number], key, samples)
+                cases = each.weights.shape[-1]
+                # The last axis is that of the outputs, where `by_case` expects classes.
+                there = Predictive(*(by_case(rule, part, cases, classes=True) for part in joint))
             own_key = jax.random.fold_in(key, 1000 + number)
-            found.append(jnp.mean(shortfall(output, each.located, there, own_key, self.setting)))
+            found.append(jnp.mean(shortfall(rule.requirement, each.demand, there, own_key, self.objective)))
         return jnp.stack(found)
 
     def function_kl(self, mean: Array, sd: Array, key: Array, points: int, samples: int) -> Float[Array, ""]:
@@ -210,8 +222,8 @@ def claims(
     problem: Problem, gaussian: DiagonalGaussian, points: tuple[RulePoints, ...], samples: int, seed: int
 ) -> Float[np.ndarray, " rules"]:
     """What the objective says of each rule: mass outside, or total variation from D_y."""
-    setting = problem.setting._replace(divergence=divergence("total-variation"), tangent=False)
-    plain = replace(problem, setting=setting)
+    objective = problem.objective._replace(divergence=divergence("total-variation"), tangent=False)
+    plain = replace(problem, objective=objective)
     mean, sd = (jnp.asarray(each, jnp.float32) for each in (gaussian.mean, gaussian.sd))
     found = jax.jit(plain.shortfalls, static_argnums=4)(mean, sd, points, jax.random.key(seed), samples)
     return np.asarray(found, dtype=float)
@@ -283,7 +295,7 @@ def _started(problem: Problem, ascent: Ascent, learning: Learning, shift: Float[
     return Progress(
         parameters,
         ascent.init(parameters),
-        jnp.full(len(problem.outputs), learning.first_multiplier if learning.constrained else 0.0),
+        jnp.full(len(problem.rules), learning.first_multiplier if learning.constrained else 0.0),
         jax.tree.map(jnp.zeros_like, parameters),
         jnp.zeros(()),
     )

@@ -13,36 +13,35 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Array, Float
 
-from ocbnn.amortize.divergences import divergence as named_divergence
 from ocbnn.amortize.findings import (
     Findings,
     RuleFinding,
     band_ratio,
+    checked,
     chosen_concentration,
     concentrated,
     far_and_wide,
     far_from,
-    measured,
     raw_outputs,
 )
-from ocbnn.amortize.learning import Elsewhere, Learning, Learnt, Objective, Problem, claims, closest, learn
-from ocbnn.amortize.objectives import Setting
+from ocbnn.amortize.learning import Elsewhere, Learning, Learnt, Problem, claims, closest, learn
+from ocbnn.amortize.objectives import Objective, allowed_outputs, asked_distribution
+from ocbnn.amortize.objectives import divergence as named_divergence
 from ocbnn.errors import ModelError, OCBNNWarning
-from ocbnn.inference.feed import Feed, rule_terms
-from ocbnn.inference.measure import Measured
-from ocbnn.model.conditional import RuleTerm, conditional_prior
+from ocbnn.inference.feed import Feed
+from ocbnn.model.conditional import RuleTerm, conditional_prior, rule_points, rule_seed
 from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.model import Model, default_likelihood
 from ocbnn.model.networks import MLP, Key, Network
 from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, Prior, as_diagonal
 from ocbnn.rules.constraint import Constraint
-from ocbnn.rules.outputs import Functions, Normals
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 
@@ -126,7 +125,7 @@ class AmortizedPrior:
                 looked at.
             objective: "linearized" (paper, appendix B), "monte-carlo" (exact, any number of classes), or
                 "auto", which is the latter.
-            divergence: for probabilistic rules, a name in `amortize.divergences.DIVERGENCES`.
+            divergence: for rules that ask for a distribution, a name in `amortize.objectives.DIVERGENCES`.
             observation: rules speak of Y, noise included, rather than of Φ_w.
             concentration: what the learnt standard deviations are divided by; unless given, the smallest
                 number from 1 on at which draws keep the rules within tolerance.
@@ -140,7 +139,7 @@ class AmortizedPrior:
         learning = learning or Learning.for_network(network)
         gaussian_base = _gaussian_base(base, network)
         _require_learnable(constraints, schema, likelihood, objective, observation, noise)
-        chosen: Objective = "monte-carlo" if objective == "auto" else objective
+        linearized = objective == "linearized"
         coded = None if data is None else schema.encode(data)
         conditional = conditional_prior(
             constraints,
@@ -157,16 +156,15 @@ class AmortizedPrior:
         problem = Problem(
             network,
             gaussian_base,
-            tuple(rule.output for rule in constraints),
-            tuple(_budget(term, divergence) for term in conditional.rules),
-            chosen,
-            Setting(
+            tuple(constraints),
+            tuple(_budget(rule, divergence) for rule in constraints),
+            Objective(
                 likelihood,
                 named_divergence(divergence),
                 noise=getattr(likelihood, "noise", None),
                 observation=observation,
-                closed_form=chosen == "linearized",
-                smooth=chosen == "monte-carlo" and not isinstance(network, MLP),
+                linearized=linearized,
+                smooth=not linearized and not isinstance(network, MLP),
             ),
             _elsewhere(model, gaussian_base, schema.to_model(wide), seed),
         )
@@ -175,7 +173,7 @@ class AmortizedPrior:
         far = schema.to_model(far_from(conditional.rules, schema, wide))
         findings = Findings(
             rules=found,
-            objective=chosen,
+            objective="linearized" if linearized else "monte-carlo",
             divergence=divergence,
             observation=observation,
             concentration=concentration,
@@ -267,18 +265,14 @@ def _require_learnable(
     if objective not in ("auto", "linearized", "monte-carlo"):
         raise ModelError(f'objective is "auto", "linearized" or "monte-carlo", not {objective!r}.')
     assert schema.target is not None
-    if objective == "linearized":
-        if likelihood.outputs > 1:
-            raise ModelError(
-                "The linearised predictive is for regression and for two classes (the paper leaves more "
-                f'open), and {schema.target.name!r} has {likelihood.outputs}; use objective="monte-carlo".'
-            )
-        if any(isinstance(rule.output, Functions) for rule in rules):
-            raise ModelError(
-                "A rule given as Python functions has no closed form under the linearised predictive; use "
-                'objective="monte-carlo".'
-            )
-    speaks_of_noise = any(isinstance(rule.output, Normals) for rule in rules) or observation
+    if objective == "linearized" and likelihood.outputs > 1:
+        raise ModelError(
+            "The linearised predictive is for regression and for two classes (the paper leaves more "
+            f'open), and {schema.target.name!r} has {likelihood.outputs}; use objective="monte-carlo".'
+        )
+    for rule in rules:
+        _require_view(rule, schema, objective)
+    speaks_of_noise = observation or any(rule.requirement.speaks_of_noise for rule in rules)
     if speaks_of_noise and schema.target.task == "regression" and noise is None:
         raise ModelError(
             "These rules speak of observations, noise included, so the noise must be known: give noise=…, a "
@@ -286,9 +280,23 @@ def _require_learnable(
         )
 
 
-def _budget(term: RuleTerm, divergence: str) -> float:
-    chosen = named_divergence(divergence)
-    return chosen.budget(term.tolerance) if term.rule.output.is_probabilistic else term.tolerance
+def _require_view(rule: Constraint, schema: Schema, objective: str) -> None:
+    """Refuse a rule that offers nothing which the objective can learn from."""
+    requirement = rule.requirement
+    demand = rule.demand(rule_points(rule_seed(0, rule, schema), rule, schema, None, 1), schema)
+    if rule.is_predictive:
+        asked_distribution(requirement, demand)
+    elif objective == "linearized" and allowed_outputs(requirement, demand) is None:
+        raise ModelError(
+            f"The linearised predictive has no closed form for the rule `{rule.text(schema)}`: it needs "
+            'draws of the weights; use objective="monte-carlo".'
+        )
+
+
+def _budget(rule: Constraint, divergence: str) -> float:
+    """The largest shortfall that the rule's tolerance allows."""
+    tolerance = rule.effective_tolerance
+    return named_divergence(divergence).budget(tolerance) if rule.is_predictive else tolerance
 
 
 def _elsewhere(
@@ -306,50 +314,49 @@ def _finished(
     seed: int,
 ) -> tuple[DiagonalGaussian, tuple[RuleFinding, ...], float]:
     """The prior after concentration, and what draws of it show of every rule."""
-    terms, observation = rule_terms(model), problem.setting.observation
-
-    def seen(gaussian: DiagonalGaussian, term: RuleTerm) -> Measured:
-        return measured(model, gaussian, term, observation=observation, seed=seed)
+    terms = model.terms
+    check = partial(checked, model, observation=problem.objective.observation, seed=seed)
 
     def kept(gaussian: DiagonalGaussian) -> bool:
-        return all(seen(gaussian, term).violation <= term.tolerance for term in terms)
+        checks = (check(gaussian, term, purpose="concentration") for term in terms)
+        return all(each.violation.value <= each.tolerance for each in checks)
 
     if concentration is None:
         concentration = chosen_concentration(learnt.gaussian, kept)
     gaussian = concentrated(learnt.gaussian, concentration)
     points = tuple(term.at(term.fresh(CLAIMED_POINTS, seed, "learning")) for term in terms)
     claimed = claims(problem, gaussian, points, CLAIMED_SAMPLES, seed)
-    found = []
-    for term, claim, multiplier in zip(terms, claimed, learnt.multipliers, strict=True):
-        shown = seen(gaussian, term)
-        found.append(
-            RuleFinding(
-                term.rule.name or term.rule.text(term.schema),
-                term.tolerance,
-                float(claim),
-                shown.violation,
-                shown.error,
-                float(multiplier),
-            )
-        )
-    return gaussian, tuple(found), concentration
+    found = tuple(
+        RuleFinding(check(gaussian, term, purpose="findings"), float(claim), float(multiplier))
+        for term, claim, multiplier in zip(terms, claimed, learnt.multipliers, strict=True)
+    )
+    return gaussian, found, concentration
 
 
 def _tell(findings: Findings) -> None:
     for rule in findings.rules:
+        check = rule.check
         if rule.disagrees:
             warnings.warn(
                 f"The {findings.objective} objective claims a violation of {rule.claimed:.3g} of "
-                f"{rule.name!r}, but draws of the learnt prior show {rule.violation:.3g}: trust the draws. "
-                'objective="monte-carlo" learns from what they show.',
+                f"{rule.name!r}, but draws of the learnt prior show {check.violation.value:.3g}: trust the "
+                'draws. objective="monte-carlo" learns from what they show.',
                 OCBNNWarning,
                 stacklevel=3,
             )
-        if not rule.met:
+        if check.verdict == "unmet":
             warnings.warn(
-                f"The learnt prior does not keep {rule.name!r}: violation {rule.violation:.3g} exceeds the "
-                f"tolerance {rule.tolerance:g}. Learn for more steps, give the network more hidden units, or "
-                "add the rule as a conditional term too (rules=).",
+                f"The learnt prior does not keep {rule.name!r}: violation {check.violation} exceeds the "
+                f"tolerance {check.tolerance:g}. Learn for more steps, give the network more hidden units, "
+                "or add the rule as a conditional term too (rules=).",
+                OCBNNWarning,
+                stacklevel=3,
+            )
+        elif not rule.met:
+            warnings.warn(
+                f"Draws do not show that the learnt prior keeps {rule.name!r}: violation {check.violation} "
+                f"is too close to the tolerance {check.tolerance:g}. Learn for more steps, or give a larger "
+                f"concentration than {findings.concentration:.3g}.",
                 OCBNNWarning,
                 stacklevel=3,
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from math import nan
 from typing import Annotated
 
 import numpy as np
@@ -10,6 +10,8 @@ from pydantic import Field
 
 from ocbnn.amortize.findings import Findings, RuleFinding
 from ocbnn.amortize.prior import AmortizedPrior
+from ocbnn.checking.figures import Figure
+from ocbnn.checking.results import Divergence, RuleCheck, verdict
 from ocbnn.errors import FileError
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.networks import MLP
@@ -28,14 +30,17 @@ from ocbnn.storing.parts import (
 
 
 class StoredRuleFinding(Strict):
-    """A rule's findings."""
+    """A rule's findings; earlier versions wrote neither the interval of the violation nor how many points."""
 
     name: str
     tolerance: Finite
     claimed: Finite
     violation: Finite
+    low: Finite | None = None
+    high: Finite | None = None
     error: Finite
     multiplier: Finite
+    points: Count = 0
 
 
 class StoredFindings(Strict):
@@ -65,8 +70,23 @@ def stored_amortized(prior: AmortizedPrior) -> StoredLearnt:
         rules=len(prior.learnt),
         likelihood=stored_likelihood(prior.likelihood),
         findings=StoredFindings.model_validate(
-            asdict(prior.findings) | {"rules": [asdict(rule) for rule in prior.findings.rules]}
+            vars(prior.findings) | {"rules": [_stored_finding(rule) for rule in prior.findings.rules]}
         ),
+    )
+
+
+def _stored_finding(finding: RuleFinding) -> StoredRuleFinding:
+    check = finding.check
+    return StoredRuleFinding(
+        name=check.name,
+        tolerance=check.tolerance,
+        claimed=finding.claimed,
+        violation=check.violation.value,
+        low=check.violation.low,
+        high=check.violation.high,
+        error=check.error,
+        multiplier=finding.multiplier,
+        points=check.points,
     )
 
 
@@ -81,10 +101,29 @@ def restored_amortized(
     """The prior that was stored."""
     if not len(learnt) == stored.rules == len(stored.findings.rules) > 0:
         raise FileError("The rules that the prior has learnt are not those of its findings.")
-    fields = stored.findings.model_dump()
-    findings = Findings(**fields | {"rules": tuple(RuleFinding(**rule) for rule in fields["rules"])})
+    rules = tuple(map(_restored_finding, stored.findings.rules, learnt))
+    findings = Findings(**stored.findings.model_dump() | {"rules": rules})
     likelihood = restored_likelihood(stored.likelihood)
     return AmortizedPrior(gaussian, base, learnt, schema, network, likelihood, findings)
+
+
+def _restored_finding(stored: StoredRuleFinding, term: RuleTerm) -> RuleFinding:
+    """The finding, with a check that has the figure its verdict is about and no others."""
+    low = stored.violation - 2.0 * stored.error if stored.low is None else stored.low
+    high = stored.violation + 2.0 * stored.error if stored.high is None else stored.high
+    figure = Figure(stored.violation, low, high, nan)
+    predictive = term.rule.is_predictive
+    check = RuleCheck(
+        name=stored.name,
+        text=term.rule.text(term.schema),
+        tolerance=stored.tolerance,
+        verdict=verdict(figure, stored.tolerance),
+        points=stored.points,
+        epsilon_mean=None if predictive else figure,
+        divergences={"total_variation": Divergence(figure, nan, {})} if predictive else {},
+        error=stored.error,
+    )
+    return RuleFinding(check, stored.claimed, stored.multiplier)
 
 
 def gaussian_arrays(names: tuple[str, str], gaussian: DiagonalGaussian) -> Arrays:

@@ -1,11 +1,11 @@
-"""Where do networks break a rule most? Found by ascent on the violation margin inside the rule's region.
+"""Where do functions violate a rule most? Found by ascent on the margin inside the rule's region.
 
-Rules are broken between points and in corners, and random points in ten dimensions never see a corner. So
+Rules are violated between points and in corners, and random points in ten dimensions never see a corner. So
 fresh points of the region are only the start: the best of them climb, without derivatives, in batches of one
 fixed shape (the network compiles once), never leaving the region nor the declared bounds.
 
     worst = worst_points(0, rule, functools.partial(model_outputs, model, draws), count=16)
-    worst.coded[worst.margin > 0]      # points at which some draw breaks the rule, the worst first
+    worst.coded[worst.margin > 0]      # points at which some draw violates the rule, the worst first
 """
 
 from __future__ import annotations
@@ -19,23 +19,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ocbnn import regions
-from ocbnn.model.conditional import RuleTerm
-from ocbnn.model.outputs import model_outputs, output_blocks
+from ocbnn.checking.draws import Drawn, evenly
+from ocbnn.model.conditional import RuleTerm, rule_points, rule_vertices
+from ocbnn.model.outputs import function_values
 from ocbnn.regions.limits import Limits, observed_width
-from ocbnn.rules.located import NormalMixture, in_model_units
+from ocbnn.rules.margins import by_case, placed
+from ocbnn.rules.requirement import Units
 from ocbnn.schema import Schema
-from ocbnn.violation import margin
-
-__all__ = [
-    "Score",
-    "SearchSpace",
-    "WorstPoints",
-    "highest_points",
-    "model_outputs",
-    "output_blocks",
-    "scored",
-    "worst_points",
-]
 
 Outputs = Callable[[Float[np.ndarray, "n D"]], np.ndarray]
 """Model inputs → y `(draws, n)` in model units, or class probabilities `(draws, n, C)`."""
@@ -47,6 +37,8 @@ BATCH = 512
 """Points evaluated at once, always as many."""
 CLIMBERS = 32
 """Points that climb side by side; each has `BATCH / CLIMBERS` children a round."""
+SEARCHED_DRAWS = 200
+"""Draws that a search looks at, evenly spaced: it has to find a place, not to estimate."""
 PULLS = 12
 """Halvings of a step that leaves the region: it ends within 1/4,096 of itself from the face crossed."""
 FIRST_STEP, LAST_STEP = 0.5, 0.002
@@ -54,11 +46,11 @@ FIRST_STEP, LAST_STEP = 0.5, 0.002
 
 
 class WorstPoints(NamedTuple):
-    """Distinct points of a rule's region, the worst first; none for rules that no single draw can break.
+    """Distinct points of a rule's region, the worst first.
 
     Attributes:
-        coded: the points.
-        margin: the largest over the draws, in the unit of `violation.margin` (y in model units).
+        coded: the points, with the further coordinates of the rule's kind.
+        margin: the largest over the draws, in model units.
         score: what was climbed.
     """
 
@@ -77,7 +69,9 @@ def worst_points(
     starts: int = 2000,
     rounds: int = 30,
 ) -> WorstPoints:
-    """At most `count` points at which the given functions break the rule most, or come closest to it.
+    """At most `count` points at which the given functions violate the rule most, or come closest to it.
+
+    None for rules that are judged by all draws together, and for those whose points make one case.
 
     Args:
         key: anything `numpy.random.default_rng` takes.
@@ -88,9 +82,9 @@ def worst_points(
         starts: fresh points of the region to start from; its vertices and pushed copies join them.
         rounds: of ascent.
     """
-    some = np.asarray(rule.points.coded[:1], dtype=float)
-    if isinstance(rule.rule.locate(some, rule.schema), NormalMixture):
-        return WorstPoints(some[:0], np.zeros(0), np.zeros(0))
+    if not searchable(rule) or rule.rule.is_predictive:
+        width = len(rule.schema.columns) + rule.rule.requirement.coordinates
+        return WorstPoints(np.zeros((0, width)), np.zeros(0), np.zeros(0))
     evaluate = partial(_evaluated, rule, outputs_at, score)
     return highest_points(key, rule, evaluate, count=count, starts=starts, rounds=rounds)
 
@@ -107,10 +101,9 @@ def highest_points(
     """The climb itself, of any score: `evaluate` gives (margin, score) of coded points of the region."""
     generator = np.random.default_rng(key)
     space = SearchSpace.of(rule)
-    fresh = regions.sample(
-        generator, rule.rule.region, rule.schema, rule.data, max(starts, CLIMBERS), rule.sampler
-    )
-    pool = np.concatenate([fresh, rule.rule.region.vertices(rule.schema), space.pushed(generator, fresh)])
+    fresh = rule_points(generator, rule.rule, rule.schema, rule.data, max(starts, CLIMBERS), rule.sampler)
+    vertices = rule_vertices(rule.rule, rule.schema)
+    pool = np.concatenate([fresh, vertices, space.pushed(generator, fresh)])
     margins, scores = evaluate(pool)
     first = _chosen(generator, scores)
     best = WorstPoints(pool[first], margins[first], scores[first])
@@ -118,6 +111,50 @@ def highest_points(
         children = space.children(generator, best.coded, fresh, float(step))
         best = _survivors(best, WorstPoints(children, *evaluate(children)))
     return _distinct(best, space.limits, count)
+
+
+def searchable(rule: RuleTerm) -> bool:
+    """Whether the rule has points that can be searched one by one; a population has not."""
+    return rule.rule.requirement.inputs is not None
+
+
+def climb(
+    drawn: Drawn,
+    rule: RuleTerm,
+    draws: Float[np.ndarray, "S size"],
+    key: Any,
+    *,
+    score: Score = "share of draws",
+    count: int = 8,
+    starts: int = 1000,
+    rounds: int = 20,
+    most: int = SEARCHED_DRAWS,
+) -> Float[np.ndarray, "m Q"]:
+    """Points at which these draws violate the rule most, the worst first."""
+    units = Units.of_model(drawn.target)
+    some = draws[evenly(len(draws), most)]
+
+    def outputs(inputs: Float[np.ndarray, "n D"]) -> np.ndarray:
+        values = function_values(drawn.model, some, inputs)
+        return values if drawn.classes else units.of(values)
+
+    return worst_points(key, rule, outputs, count=count, score=score, starts=starts, rounds=rounds).coded
+
+
+def farthest(
+    drawn: Drawn, rule: RuleTerm, draws: Float[np.ndarray, "S size"], key: Any, count: int = 8
+) -> Float[np.ndarray, "m Q"]:
+    """Points at which the predictive of these draws is farthest from what a predictive rule asks for."""
+    some = draws[evenly(len(draws), SEARCHED_DRAWS)]
+    noise = None if drawn.classes else drawn.noise_of(some)
+
+    def gaps(points: Float[np.ndarray, "n Q"]) -> tuple[np.ndarray, np.ndarray]:
+        at = placed(rule.rule, rule.schema, points)
+        values = by_case(rule.rule, drawn.values(at.inputs, some), at.cases, bool(drawn.classes))
+        gap = rule.rule.requirement.gaps(at.demand, values, noise)
+        return gap, gap
+
+    return highest_points(key, rule, gaps, count=count, starts=1000, rounds=20).coded
 
 
 def scored(
@@ -166,11 +203,19 @@ class SearchSpace:
             of_logs = np.log((limits.high + offset) / (limits.low + offset))
         # A log column whose limits touch the end of its domain is endless; a few e-folds are a good step.
         width = np.where(logs, np.minimum(np.nan_to_num(of_logs, nan=1.0, posinf=4.0), 4.0), width)
+        further = rule.rule.requirement.coordinates
+        limits = Limits(
+            np.append(limits.low, np.zeros(further)),
+            np.append(limits.high, np.ones(further)),
+            np.append(limits.discrete, np.zeros(further, dtype=bool)),
+            (*limits.codes, *[None] * further),
+        )
+        width, offset = np.append(width, np.ones(further)), np.append(offset, np.full(further, np.nan))
         return cls(rule.rule.region, rule.schema, limits, width, offset)
 
     def contains(self, coded: Float[np.ndarray, "n Q"]) -> Bool[np.ndarray, " n"]:
         """Which points are inside the region."""
-        return np.asarray(self.region.contains(coded, self.schema))
+        return np.asarray(self.region.contains(coded[:, : len(self.schema.columns)], self.schema))
 
     def pushed(
         self, generator: np.random.Generator, points: Float[np.ndarray, "n Q"]
@@ -197,7 +242,8 @@ class SearchSpace:
         some = self._some_columns(generator)
         others = parents[generator.permutation(every)]
         one, two = pool[generator.integers(len(pool), size=(2, BATCH))]
-        ruled = np.isin(self.schema.names, list(self.region.columns()))
+        ruled = np.ones(len(self.width), dtype=bool)
+        ruled[: len(self.schema.columns)] = np.isin(self.schema.names, list(self.region.columns()))
         ways = [
             np.where(some, self._stepped(generator, start, step), start),
             np.where(some, self._ends(generator, start), start),
@@ -238,7 +284,7 @@ class SearchSpace:
 
     def _some_columns(self, generator: np.random.Generator) -> Bool[np.ndarray, "batch Q"]:
         """Which columns each child changes: one, a few or most of them."""
-        columns = len(self.schema.columns)
+        columns = len(self.width)
         share = columns ** -generator.random((BATCH, 1))
         chosen = generator.random((BATCH, columns)) < share
         chosen[np.arange(BATCH), generator.integers(columns, size=BATCH)] = True
@@ -286,10 +332,11 @@ def _evaluated(
     found = []
     for begin in range(0, len(coded), BATCH):
         batch = np.resize(coded[begin : begin + BATCH], (BATCH, coded.shape[1]))
-        located = in_model_units(rule.rule.locate(batch, rule.schema), target)
-        outputs = np.asarray(outputs_at(rule.schema.to_model(batch)))
+        at = placed(rule.rule, rule.schema, batch, Units.of_model(target))
+        outputs = np.asarray(outputs_at(rule.schema.to_model(at.inputs)))
+        values = by_case(rule.rule, outputs, at.cases, bool(target.classes))
         with np.errstate(all="ignore"):
-            found.append(scored(np.asarray(margin(rule.rule.output, located, outputs)), score))
+            found.append(scored(np.asarray(rule.rule.requirement.margin(at.demand, values)), score))
     largest, scores = (np.concatenate(parts)[: len(coded)] for parts in zip(*found, strict=True))
     return largest, scores
 

@@ -37,12 +37,12 @@ def check(
     Example:  ocbnn check model/ --json
     """
     with explained(debug):
+        from ocbnn.checking.check import check_rules
         from ocbnn.cli.cache import keep_compiled
         from ocbnn.cli.folders import load_model
         from ocbnn.cli.plain import print_json
+        from ocbnn.cli.sentences import show_check
         from ocbnn.cli.voice import Voice
-        from ocbnn.cli.words import show_satisfaction
-        from ocbnn.posterior.satisfaction import satisfaction
         from ocbnn.rules.files import load_rules
 
         keep_compiled()
@@ -54,7 +54,7 @@ def check(
         if by is not None:
             posterior.schema.column(by)  # refuses a column that does not exist, before any work
         with voice.hearing_warnings():
-            report = satisfaction(posterior, given, points=points, key=seed, by=by)
+            report = check_rules(posterior, given, points=points, key=seed, by=by)
         unmet = [each.name for each in report if each.verdict == "unmet"]
         doubtful = [each.name for each in report if each.verdict not in ("met", "unmet")]
         if json:
@@ -64,6 +64,6 @@ def check(
                 voice.warn(f"UNMET {name}")
         else:
             for each in report:
-                show_satisfaction(voice, each, posterior.schema)
+                show_check(voice, each, posterior.schema)
         if unmet or (strict and doubtful):
             raise typer.Exit(FOUND)

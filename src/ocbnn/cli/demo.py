@@ -48,9 +48,9 @@ def demo(
         from ocbnn.cli.fitting import LEFTOVERS, Plan, fit_model
         from ocbnn.cli.folders import require_folder
         from ocbnn.cli.inputs import read_inputs
+        from ocbnn.cli.sentences import show_findings, show_outcomes, show_rules
         from ocbnn.cli.tables import require_writable
         from ocbnn.cli.voice import Voice
-        from ocbnn.cli.words import show_findings, show_outcomes, show_rules
         from ocbnn.datasets import clinic
         from ocbnn.linting import lint
         from ocbnn.report import write
@@ -132,8 +132,8 @@ def show_comparison(voice: Voice, evidence: Evidence) -> None:
     """How often each rule is broken without the rules and with them, and the verdict."""
     from rich.table import Table
 
-    from ocbnn.cli.words import VERDICT_STYLES
-    from ocbnn.report.words import percent
+    from ocbnn.cli.sentences import VERDICT_STYLES
+    from ocbnn.report.sentences import percent
 
     shown = Table(box=None, pad_edge=False)
     for heading in ("rule", "broken without", "with the rules", "accepted", "verdict"):
@@ -148,8 +148,8 @@ def show_comparison(voice: Voice, evidence: Evidence) -> None:
 
 def show_end(voice: Voice, evidence: Evidence, out: Path, page: Path) -> None:
     """What came out, in plain words, and what to try next."""
-    from ocbnn.cli.words import command
-    from ocbnn.report.words import verdict
+    from ocbnn.cli.sentences import command
+    from ocbnn.report.sentences import verdict
 
     found = verdict(evidence)
     voice.say("\nWhat came out", "bold")

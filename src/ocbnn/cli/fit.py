@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ocbnn.cli.fitting import Fitted, Plan
     from ocbnn.cli.inputs import Inputs
     from ocbnn.cli.voice import Voice
+    from ocbnn.inference.result import RuleOutcome
 
 MODELLING, RUNNING = "The model", "The run"
 
@@ -299,15 +300,31 @@ def summary(fitted: Fitted, plan: Plan) -> dict[str, Any]:
         "status": known.get("status"),
         "converged": known.get("converged"),
         "compared": fitted.without is not None,
-        "rules": fitted.estimator.outcomes_,
+        "rules": [_told(outcome) for outcome in fitted.estimator.outcomes_],
         "unmet": [outcome.name for outcome in fitted.estimator.outcomes_ if outcome.unmet],
         "performance": fitted.evidence.performance,
     }
 
 
+def _told(outcome: RuleOutcome) -> dict[str, Any]:
+    """How a rule fared."""
+    return {
+        "name": outcome.name,
+        "strength": outcome.strength,
+        "found_strength": outcome.found_strength,
+        "tolerance": outcome.tolerance,
+        "violation": outcome.violation,
+        "error": outcome.check.error,
+        "met": outcome.met,
+        "reason": outcome.reason,
+        "learnt": outcome.learnt,
+        "not_shown": outcome.not_shown,
+    }
+
+
 def show_fitted(fitted: Fitted, plan: Plan, voice: Voice) -> None:
     """What came of a fit, in words, and what to do next."""
-    from ocbnn.cli.words import command, show_outcomes
+    from ocbnn.cli.sentences import command, show_outcomes
 
     status = str(fitted.estimator.posterior_.provenance.get("status"))
     voice.say(f"The fit of {fitted.rows:,} rows: {status}")

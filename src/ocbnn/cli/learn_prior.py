@@ -45,8 +45,8 @@ def learn_prior(
         from ocbnn.cli.folders import require_folder
         from ocbnn.cli.inputs import read_inputs
         from ocbnn.cli.plain import print_json
+        from ocbnn.cli.sentences import command
         from ocbnn.cli.voice import Voice
-        from ocbnn.cli.words import command
         from ocbnn.estimators import defaults
         from ocbnn.model.networks import MLP
 

@@ -28,8 +28,8 @@ def lint(
     with explained(debug):
         from ocbnn.cli.inputs import read_inputs
         from ocbnn.cli.plain import print_json
+        from ocbnn.cli.sentences import show_findings
         from ocbnn.cli.voice import Voice
-        from ocbnn.cli.words import show_findings
         from ocbnn.linting import lint as find
 
         voice = Voice(quiet=quiet, aside=json)

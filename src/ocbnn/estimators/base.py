@@ -26,14 +26,15 @@ from ocbnn.errors import (
     UnmetRuleError,
 )
 from ocbnn.estimators import defaults
-from ocbnn.estimators.adopting import adopted_network, adopted_schema
-from ocbnn.estimators.given_rules import (
+from ocbnn.estimators.given import (
+    adopted_network,
+    adopted_schema,
     constraints,
     listed,
     warn_of_no_probabilities,
     warn_of_scaled_inputs,
 )
-from ocbnn.estimators.showing import Showing
+from ocbnn.estimators.pictures import PlotMethods
 from ocbnn.estimators.tables import (
     Rows,
     array_kinds,
@@ -44,7 +45,6 @@ from ocbnn.estimators.tables import (
     require_ruled_kinds,
 )
 from ocbnn.inference.engines import choose
-from ocbnn.inference.feed import rule_terms, with_rules
 from ocbnn.inference.prepare import Settings
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.run import infer
@@ -60,14 +60,14 @@ from ocbnn.schema import Schema, Task
 from ocbnn.schema.table import declarations
 
 if TYPE_CHECKING:
+    from ocbnn.checking.results import RuleChecks
     from ocbnn.posterior.conflict import Conflict
-    from ocbnn.posterior.satisfaction import SatisfactionReport
 
 Enforcement = Literal["truncate", "draws"]
 
 
-class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A Bayesian neural network under rules, in scikit-learn's contract; numerics are in other rooms."""
+class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A Bayesian neural network under rules, in scikit-learn's contract; numerics are in other modules."""
 
     task: ClassVar[Task]
 
@@ -322,24 +322,24 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         samples = None if samples is None else defaults.positive(samples, "samples")
         return sample_observation(self.posterior_, coded, samples, key=seed)
 
-    def check_rules(self, *, prior: bool = False, **options: Any) -> SatisfactionReport:
+    def check_rules(self, *, prior: bool = False, **options: Any) -> RuleChecks:
         """How far the posterior obeys each rule, on fresh points.
 
         Args:
             prior: check the prior with its rules instead, before it has seen any row: draws it anew.
-            options: of `posterior.satisfaction.satisfaction`; `rules=` as in the constructor.
+            options: of `checking.check.check_rules`; `rules=` as in the constructor.
         """
-        from ocbnn.posterior.satisfaction import satisfaction
+        from ocbnn.checking.check import check_rules
 
         check_is_fitted(self)
         options = self._with_read_rules(options)
-        defaults.require_options(satisfaction, options)
+        defaults.require_options(check_rules, options)
         defaults.positive(options.get("points", 1), "points")
         if not prior:
-            return satisfaction(self.posterior_, **options)
+            return check_rules(self.posterior_, **options)
         # Of no rules it is done at once, and refuses what it would refuse after the prior has been drawn.
-        satisfaction(self.posterior_, **{**options, "rules": ()})
-        return satisfaction(self.without_data(), **options)
+        check_rules(self.posterior_, **{**options, "rules": ()})
+        return check_rules(self.without_data(), **options)
 
     def enforce(self, method: Enforcement = "truncate", **options: Any) -> Self:
         """A fitted copy whose predictions cannot break the deterministic rules.
@@ -389,7 +389,7 @@ class OCBNNEstimator(Showing, BaseEstimator):  # type: ignore[misc]  # scikit-le
         defaults.positive(options.get("points", 1), "points")
         if not self.rules_:
             raise OCBNNError("The estimator has no rules, so nothing can conflict with the data.")
-        without, terms = self._twin(()), rule_terms(self.posterior_.model)
+        without, terms = self._twin(()), self.posterior_.model.terms
         others = None
         if each and len(self.rules_) > 1:
             others = [self._twin(tuple(rule for rule in terms if rule is not left_out)) for left_out in terms]
@@ -460,7 +460,7 @@ def in_sorted_order(schema: Schema) -> Schema:
 
 def with_given_strengths(model: Model) -> Model:
     """The model whose rules keep their strengths: found with all rules and rows, they are no longer free."""
-    return with_rules(model, [replace(rule, strength_is_free=False) for rule in rule_terms(model)])
+    return model.with_terms([replace(rule, strength_is_free=False) for rule in model.terms])
 
 
 def require_share(value: Any, what: str) -> float:

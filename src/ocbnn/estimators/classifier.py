@@ -17,9 +17,8 @@ from ocbnn.estimators.tables import Rows, read_labels
 from ocbnn.model import Model
 from ocbnn.model.conditional import ConditionalPrior
 from ocbnn.model.likelihoods import Balanced, Bernoulli, Categorical
+from ocbnn.posterior.allowed import listed
 from ocbnn.rules.constraint import Constraint
-from ocbnn.rules.located import AllowedClasses
-from ocbnn.rules.outputs import Classes
 from ocbnn.schema import Task
 
 
@@ -166,13 +165,11 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
         self, weighted: Float[np.ndarray, "n C"], coded: Float[np.ndarray, "n Q"], choice: np.ndarray
     ) -> Float[np.ndarray, "n C"]:
         for rule in dict.fromkeys((*self.rules_, *self.posterior_.rules_in_force)):
-            if not isinstance(rule.output, Classes):
-                continue
-            inside = np.flatnonzero(rule.region.contains(coded, self.schema_))
-            located = rule.locate(coded[inside], self.schema_)
-            assert isinstance(located, AllowedClasses)
-            obeyed = np.asarray(located.allowed)[np.arange(len(inside)), choice[inside]]
-            weighted[inside[obeyed]] *= np.asarray(located.allowed)[obeyed]
+            for inside, here in listed((rule,), self.schema_, coded, all_of_them=False):
+                if here.classes is None:
+                    continue
+                obeyed = np.asarray(here.classes)[np.arange(len(inside)), choice[inside]]
+                weighted[inside[obeyed]] *= np.asarray(here.classes)[obeyed]
         return weighted
 
 

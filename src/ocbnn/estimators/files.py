@@ -18,9 +18,8 @@ from ocbnn.estimators.classifier import OCBNNClassifier, _labels
 from ocbnn.estimators.regressor import OCBNNRegressor
 from ocbnn.estimators.settings_files import plain_preparation, read_preparation
 from ocbnn.inference.engines import ENGINES, UnknownEngine
-from ocbnn.inference.feed import rule_terms
 from ocbnn.inference.prepare import Settings
-from ocbnn.model.priors import Prior, base_of, learnt_rules
+from ocbnn.model.priors import Prior
 from ocbnn.posterior import files
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.enforce import truncate
@@ -112,11 +111,11 @@ def _restored(stored: StoredEstimator, loaded: files.Loaded) -> OCBNNEstimator:
     if posterior.target.task != cls.task or stored.features != len(posterior.schema.columns):
         raise FileError("The estimator and its posterior do not belong together.")
     known = set(inspect.signature(cls).parameters)
-    base = base_of(posterior.model.prior)
+    base = posterior.model.base
     parameters = {name: _revived(name, v, base) for name, v in stored.parameters.items() if name in known}
     estimator = cls(**parameters)
-    estimator.rules = [term.rule for term in rule_terms(posterior.model)] or None
-    if learnt_rules(posterior.model.prior):
+    estimator.rules = [term.rule for term in posterior.model.terms] or None
+    if posterior.model.learnt:
         estimator.prior = base
     estimator.n_features_in_ = stored.features
     if stored.feature_names is not None:

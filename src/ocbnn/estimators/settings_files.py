@@ -31,8 +31,8 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from ocbnn.errors import FileError, OCBNNError
-from ocbnn.inference.base import Engine
 from ocbnn.inference.engines import ENGINES
+from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.prepare import Settings
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.warmstart import Start, WarmStart

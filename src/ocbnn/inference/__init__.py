@@ -4,8 +4,10 @@ from ocbnn.inference import ess, infer
 result = infer(model, until=ess(2000), seed=0)
 """
 
-from ocbnn.inference.base import Context, Density, Engine, InferenceError, Info
+from ocbnn.errors import InferenceError
+from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines import ENGINES
+from ocbnn.inference.engines.base import Engine, Info
 from ocbnn.inference.prepare import Settings
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.run import ess, infer

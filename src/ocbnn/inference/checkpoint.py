@@ -20,12 +20,11 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from ocbnn.inference.base import Engine, InferenceError
-from ocbnn.inference.feed import rule_terms
+from ocbnn.errors import InferenceError
+from ocbnn.inference.density import Arrays
+from ocbnn.inference.engines.base import Engine
 from ocbnn.model import Model
-from ocbnn.model.priors import as_diagonal, base_of
-
-Arrays = dict[str, np.ndarray]
+from ocbnn.model.priors import as_diagonal
 
 
 class RunFolder:
@@ -147,8 +146,8 @@ def restore_state(like: list[Any], arrays: Arrays) -> list[Any]:
 
 def description(model: Model, engine: Engine, settings: Any, told: Mapping[str, Any]) -> dict[str, Any]:
     """All that draws depend on, to be compared when a run is resumed."""
-    rules = rule_terms(model)
-    base = base_of(model.prior)
+    rules = model.terms
+    base = model.base
     gaussian = as_diagonal(base)
     parts = getattr(base, "__dict__", base) if gaussian is None else [gaussian.mean, gaussian.sd]
     return {

@@ -20,9 +20,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ocbnn.checking.convergence import LEAST_DRAWS, Mixing, bulk_ess, mixing, rhat
-from ocbnn.inference.base import Engine
+from ocbnn.inference.density import fixed_context
+from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.engines.stein import kernel_stein_discrepancy
-from ocbnn.inference.feed import fixed_context
 from ocbnn.inference.probes import probe_inputs, probe_places
 from ocbnn.model import Data, Model
 
@@ -128,7 +128,7 @@ def diagnose_run(
     criteria: Criteria | None = None,
 ) -> Diagnostics:
     """The verdict on a run of any engine."""
-    if engine.collects == "along":
+    if engine.chains:
         return diagnose(
             values,
             place=probe_places(model, probes, values.shape[-1]),

@@ -7,51 +7,23 @@ so a resumed run sees what an uninterrupted one would have seen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
-from ocbnn import regions
-from ocbnn.inference.base import Context
+from ocbnn.checking.search import searchable
+from ocbnn.inference.density import Context
 from ocbnn.model import Data, Model
-from ocbnn.model.conditional import ConditionalPrior, RulePoints, RuleTerm, rule_seed
-from ocbnn.model.priors import learnt_rules
+from ocbnn.model.conditional import RulePoints, RuleTerm, rule_points, rule_seed
 
 ALL_ROWS, BATCH = 2048, 1024
-
-
-def rule_terms(model: Model) -> tuple[RuleTerm, ...]:
-    """The rules a model is conditioned on, empty without any."""
-    return model.prior.rules if isinstance(model.prior, ConditionalPrior) else ()
-
-
-def all_rules(model: Model) -> tuple[RuleTerm, ...]:
-    """The rules a model is conditioned on, then those that its base prior has learnt besides."""
-    terms = rule_terms(model)
-    conditioned = [term.rule for term in terms]
-    return (*terms, *(term for term in learnt_rules(model.prior) if term.rule not in conditioned))
-
-
-def with_rules(model: Model, rules: Sequence[RuleTerm]) -> Model:
-    """The model with its rules replaced by as many others."""
-    if not rules:
-        return model
-    assert isinstance(model.prior, ConditionalPrior)
-    return replace(model, prior=replace(model.prior, rules=tuple(rules)))
 
 
 def default_batch(model: Model) -> int | None:
     """Rows of a minibatch where nobody says: all of them (None) while they are few."""
     return None if model.data is None or len(model.data.inputs) <= ALL_ROWS else BATCH
-
-
-def fixed_context(model: Model, nodes: tuple[RulePoints, ...] | None = None) -> Context:
-    """All rows and the prior's own points."""
-    points = tuple(rule.points for rule in rule_terms(model))
-    return Context(model.data, points, points if nodes is None else nodes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +43,7 @@ class Feed:
 
     def chunk(self, number: int, steps: int) -> Context:
         """The contexts of steps `number · steps` to `(number + 1) · steps`, stacked."""
-        rules = rule_terms(self.model)
+        rules = self.model.terms
         points = tuple(self._points(rule, number, steps) for rule in rules)
         return Context(self._rows(number, steps), points, ())
 
@@ -102,11 +74,14 @@ class Feed:
         return np.concatenate(orders)[offset : offset + count]
 
     def _points(self, rule: RuleTerm, number: int, steps: int) -> RulePoints:
-        """Fresh points for every step; those that were found by ascent, and corners, are in all of them."""
+        """Fresh points for every step; those that were found by ascent, and corners, are in all of them.
+
+        The population of a rule is the same at every step.
+        """
+        if not searchable(rule):
+            return jax.tree.map(lambda leaf: self._repeated(leaf, steps), rule.points)
         key = rule_seed(self.seed, rule.rule, rule.schema) + number
-        fresh = regions.sample(
-            key, rule.rule.region, rule.schema, rule.data, steps * rule.drawn, rule.sampler
-        )
+        fresh = rule_points(key, rule.rule, rule.schema, rule.data, steps * rule.drawn, rule.sampler)
         fresh = np.random.default_rng((key, 2)).permutation(fresh)  # each step a fair share of a sobol set
         kept = np.asarray(rule.points.coded)[rule.drawn :]
         tail = np.broadcast_to(kept, (steps, *kept.shape))
@@ -120,10 +95,14 @@ class Feed:
         return RulePoints(
             stacked(flat.coded),
             stacked(flat.inputs),
-            jax.tree.map(stacked, flat.located),
-            np.broadcast_to(np.asarray(rule.points.weights, self.dtype), (steps, coded.shape[1])),
+            jax.tree.map(stacked, flat.demand),
+            self._repeated(rule.points.weights, steps),
             np.full(steps, rule.points.strength, self.dtype),  # type: ignore[arg-type]
         )
+
+    def _repeated(self, leaf: Any, steps: int) -> np.ndarray:
+        array = _cast(np.asarray(leaf), self.dtype)
+        return np.broadcast_to(array, (steps, *array.shape))
 
 
 def _cast(leaf: np.ndarray, dtype: Any) -> np.ndarray:

@@ -19,18 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ocbnn.inference.base import (
-    Context,
-    Density,
-    Engine,
-    InferenceError,
-    Info,
-    State,
-    check_finite,
-)
-from ocbnn.inference.checkpoint import Arrays, RunFolder, flatten_state, restore_state
+from ocbnn.errors import InferenceError
+from ocbnn.inference.checkpoint import RunFolder, flatten_state, restore_state
+from ocbnn.inference.density import Arrays, Context, Density, Prepared, check_finite
+from ocbnn.inference.engines.base import Engine, Info, State
 from ocbnn.inference.feed import Feed
-from ocbnn.inference.prepared import Prepared
 from ocbnn.model.outputs import Precision, precision
 
 CHUNK = 50
@@ -134,7 +127,7 @@ class Loop:
     def _next_length(self) -> int:
         """That of a chunk; an optimisation's last one is as short as its steps ask for."""
         left = self.engine.warmup - self.done * self.length
-        if self.engine.collects == "at-end" and self.thin == 1 and left > 0:
+        if not self.engine.chains and self.thin == 1 and left > 0:
             return min(self.length, left)
         return self.length
 
@@ -232,7 +225,7 @@ def run_chunk(
             diverged=jnp.any(infos.diverged, axis=0),
             work=jnp.sum(infos.work, axis=0),
         )
-        kept = engine.draws(key, state, 1)[:, 0] if engine.collects == "along" else None
+        kept = engine.draws(key, state, 1)[:, 0] if engine.chains else None
         return state, (kept, info)
 
     numbers = start + jnp.arange(length * thin, dtype=jnp.int32)

@@ -17,10 +17,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ocbnn.inference.base import Context, Density, Engine, InferenceError, check_finite
+from ocbnn.errors import InferenceError
 from ocbnn.inference.checkpoint import RunFolder
-from ocbnn.inference.feed import Feed, fixed_context, rule_terms
-from ocbnn.inference.prepared import Prepared, Strengths, density_of
+from ocbnn.inference.density import (
+    Context,
+    Density,
+    Prepared,
+    Strengths,
+    check_finite,
+    density_of,
+    fixed_context,
+)
+from ocbnn.inference.engines.base import Engine
+from ocbnn.inference.feed import Feed
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.surrogate import candidate_nodes
@@ -136,7 +145,7 @@ def _warmed(
 
     if not engine.stochastic:
         optimised = warm.without_stragglers(density, optimised, context, again)
-    for search in range(warm.searches if rule_terms(model) else 0):
+    for search in range(warm.searches if model.terms else 0):
         extended = warm.add_found_points(seed + search, model, optimised)
         if extended is model:
             break

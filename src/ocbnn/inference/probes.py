@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ocbnn import regions
-from ocbnn.inference.base import InferenceError
-from ocbnn.inference.feed import all_rules
+from ocbnn.errors import InferenceError
 from ocbnn.model import Model
 from ocbnn.schema import Schema
 
@@ -23,7 +22,7 @@ def probe_inputs(model: Model, count: int = 128, seed: int = 0) -> Float[np.ndar
     Where there are fewer rows than that, points of the observed ranges join them.
     """
     generator = np.random.default_rng((seed, count))
-    rules = all_rules(model)
+    rules = model.rules
     parts = []
     for index, rule in enumerate(rules):
         share = (count // 2) // len(rules) + (index < (count // 2) % len(rules))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from ocbnn.checking.results import RuleCheck
 from ocbnn.model import Model
 
 
@@ -16,33 +17,48 @@ class RuleOutcome:
     """How a rule fared: the strength it was given, and what the kept draws show.
 
     Attributes:
-        name: the rule's name, or its text.
+        check: of the kept draws on fresh points.
         strength: of its term; NaN for a rule that the base prior has learnt.
         found_strength: whether pilots found it, or it was given.
-        tolerance: what was asked for.
-        violation: `epsilon_mean` of the kept draws on fresh points (for targets: total variation).
-        error: its standard error.
-        met: whether it is shown to be within the tolerance: all of its interval is.
         reason: why it is not met or not shown, in a sentence; empty where it is met.
         learnt: whether the base prior has learnt it, rather than being conditioned on it.
-        not_shown: whether the draws are too few to show either: the interval holds the tolerance.
     """
 
-    name: str
+    check: RuleCheck
     strength: float
     found_strength: bool
-    tolerance: float
-    violation: float
-    error: float
-    met: bool
     reason: str = ""
     learnt: bool = False
-    not_shown: bool = False
+
+    @property
+    def name(self) -> str:
+        """The rule's name, or its text."""
+        return self.check.name
+
+    @property
+    def tolerance(self) -> float:
+        """What its author accepts."""
+        return self.check.tolerance
+
+    @property
+    def violation(self) -> float:
+        """The share of draw-point pairs that violate (rules about distributions: total variation)."""
+        return self.check.violation.value
+
+    @property
+    def met(self) -> bool:
+        """Whether it is shown to be within the tolerance: all of its interval is."""
+        return self.check.verdict == "met"
 
     @property
     def unmet(self) -> bool:
         """Whether it is shown to be beyond the tolerance."""
-        return not self.met and not self.not_shown
+        return self.check.verdict == "unmet"
+
+    @property
+    def not_shown(self) -> bool:
+        """Whether the draws are too few to show either: the interval holds the tolerance."""
+        return not self.met and not self.unmet
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,14 +19,15 @@ import numpy as np
 from jaxtyping import Float
 
 from ocbnn.checking.convergence import LEAST_DRAWS, rhat
-from ocbnn.inference.base import Engine, InferenceError, parts_of
+from ocbnn.errors import InferenceError
 from ocbnn.inference.checkpoint import RunFolder, description
+from ocbnn.inference.density import Prepared, parts_of
 from ocbnn.inference.diagnostics import diagnose_run, probe_inputs, varying_ess, worst_ess
 from ocbnn.inference.engines import choose, default_members
+from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.feed import default_batch
 from ocbnn.inference.loop import CHUNK, Chunk, Loop
 from ocbnn.inference.prepare import Settings, prepare
-from ocbnn.inference.prepared import Prepared
 from ocbnn.inference.progress import Tick, reporting
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.strength import judge
@@ -100,7 +101,7 @@ def infer(
     began = time.perf_counter()
     _check_until(until)
     chosen, why = choose(engine, model, along=until is not None)
-    if until is not None and chosen.collects == "at-end":
+    if until is not None and not chosen.chains:
         raise InferenceError(
             f"until=ess({until.target:g}) asks for draws along chains, but {chosen.name!r} optimises: its "
             "draws are those of its end. Leave until out, or give an engine with chains (hmc, nuts, sgld)."
@@ -166,7 +167,7 @@ class _Run:
     ) -> None:
         self.prepared, self.engine, self.seed = prepared, engine, seed
         self.probes = probe_inputs(prepared.model, seed=seed) if probes is None else np.asarray(probes)
-        thin = thin if engine.collects == "along" else 1  # there is nothing to thin in a final state
+        thin = thin if engine.chains else 1  # there is nothing to thin in a final state
         self.loop = Loop.start(prepared, engine, kind, seed, cores, thin=thin, batch=batch, folder=store)
         self.warm: list[Chunk] = []
         self.kept: list[tuple[Chunk, np.ndarray]] = []  # with Φ at the probes
@@ -184,7 +185,7 @@ class _Run:
             self._sample(draws, until)
         except KeyboardInterrupt:
             self.complete = False
-            if not (self.kept or (self.warm and self.engine.collects == "at-end")):
+            if not (self.kept or (self.warm and not self.engine.chains)):
                 raise KeyboardInterrupt(self._nothing_kept()) from None
         return self._result(draws, why, began)
 
@@ -206,7 +207,7 @@ class _Run:
     def _warm_steps(self) -> int:
         """Of the warm-up, as ticks count them: an optimisation ends with its last step, not with a chunk."""
         whole = self._warm_chunks * self.loop.length
-        return min(whole, self.engine.warmup) if self.engine.collects == "at-end" else whole
+        return min(whole, self.engine.warmup) if not self.engine.chains else whole
 
     def _file(self, chunk: Chunk) -> None:
         if len(self.warm) < self._warm_chunks:
@@ -224,8 +225,8 @@ class _Run:
 
     def _sample(self, draws: int, until: ess | None) -> None:
         while len(self.warm) < self._warm_chunks:
-            self._step("warm-up" if self.engine.collects == "along" else "optimise")
-        if self.engine.collects == "at-end":
+            self._step("warm-up" if self.engine.chains else "optimise")
+        if not self.engine.chains:
             return
         self.wanted = draws if until is None else min(CHUNK, until.most)
         while True:
@@ -286,7 +287,7 @@ class _Run:
         """Which part of the density is not finite any more, at the latest positions."""
         member = int(np.flatnonzero(~np.isfinite(chunk.log_density[:, -1]))[0])
         step = self.loop.done * self.loop.length * self.loop.thin
-        step = step if self.engine.collects == "along" else min(step, self.engine.warmup)
+        step = step if self.engine.chains else min(step, self.engine.warmup)
         said = f"After step {step:,} the log-density of member {member + 1} is not finite any more"
         draws = self.loop.final_draws(16).reshape(-1, self.prepared.model.size)
         remedy = (
@@ -303,7 +304,7 @@ class _Run:
 
     def _result(self, draws: int, why: str, began: float) -> Result:
         model, loop = self.prepared.model, self.loop
-        along = self.engine.collects == "along"
+        along = self.engine.chains
         count = min(self.wanted, self._drawn) if self.complete else self._drawn
         if along:
             chunks = [chunk for chunk, _ in self.kept]
@@ -357,7 +358,7 @@ class _Run:
     def _judge(self, draws: np.ndarray) -> tuple[RuleOutcome, ...]:
         """What became of each rule; none where this is interrupted, and the draws are kept."""
         try:
-            return judge(self.prepared, draws, seed=self.seed)
+            return judge(self.prepared, draws, self.seed, chains=self.engine.chains)
         except KeyboardInterrupt:
             self.complete = False
             return ()
@@ -365,7 +366,7 @@ class _Run:
     def _interrupted(self) -> str:
         if self.complete:
             return ""
-        if self.engine.collects == "along":
+        if self.engine.chains:
             return f"interrupted after {self._drawn:,} draws of each chain; "
         steps = min(len(self.warm) * self.loop.length, self.engine.warmup)
         return f"interrupted after {steps:,} of {self.engine.warmup:,} steps; "

@@ -22,27 +22,20 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn.inference.base import Context, Engine
+from ocbnn.checking.check import most_violated, pilot_check
+from ocbnn.checking.explain import learnt_unmet_reason, not_shown_reason, unmet_reason
+from ocbnn.checking.results import RuleCheck
+from ocbnn.checking.search import searchable
+from ocbnn.inference.density import Context, Prepared, Strengths
 from ocbnn.inference.diagnostics import worst_ess
+from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.engines.tuning import SETTLING, settling
-from ocbnn.inference.feed import rule_terms
 from ocbnn.inference.loop import Loop
-from ocbnn.inference.measure import (
-    Measured,
-    learnt_unmet_reason,
-    measure,
-    most_broken,
-    not_shown_reason,
-    unmet_reason,
-)
-from ocbnn.inference.prepared import Prepared, Strengths
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.result import RuleOutcome
 from ocbnn.inference.warmstart import WarmStart, starting_positions, with_found
-from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.outputs import Precision, model_outputs
-from ocbnn.model.priors import learnt_rules
 
 MOST_PROBED = 16
 PILOT_DRAWS = 400
@@ -97,7 +90,7 @@ class StrengthSearch:
         report: Callable[[Tick], None],
     ) -> Prepared:
         """The same density with strengths that meet the tolerances, or come as close as the range allows."""
-        rules = rule_terms(prepared.model)
+        rules = prepared.model.terms
         free = np.array([rule.strength_is_free for rule in rules], dtype=bool)
         if not free.any():
             return prepared
@@ -113,14 +106,15 @@ class StrengthSearch:
             )
             draws, prepared = self._pilot(prepared, loop, first=number == 0)
             prepared.seconds["compile"] = prepared.seconds.get("compile", 0.0) + loop.compile_seconds
-            if engine.collects == "along" and not engine.stochastic:
+            if engine.chains and not engine.stochastic:
                 tunings = [settling(state.tuning, engine.warmup) for state in loop.states]
-            rules = rule_terms(prepared.model)
-            measured = [measure(prepared.model, rule, draws, seed + number) for rule in rules]
-            aim = self.aim if engine.collects == "along" else 1.0
-            met = [m.shown_within(aim * r.tolerance) for m, r in zip(measured, rules, strict=True)]
-            bearable = [m.shown_within(r.tolerance) for m, r in zip(measured, rules, strict=True)]
-            violations = [m.violation for m in measured]
+            rules = prepared.model.terms
+            along = engine.chains
+            checks = [pilot_check(prepared.model, rule, draws, seed + number, chains=along) for rule in rules]
+            aim = self.aim if along else 1.0
+            met = [check.shown_within(aim * check.tolerance) for check in checks]
+            bearable = [check.shown_within(check.tolerance) for check in checks]
+            violations = [check.violation.value for check in checks]
             wanting = [i for i in bracket.searched if not met[i] and not bracket.can_be_enough(i)]
             prepared, filled = self._filled(prepared, draws, seed + number, wanting, room)
             near = frozenset(i for i in filled if violations[i] <= NEAR * rules[i].tolerance)
@@ -140,14 +134,14 @@ class StrengthSearch:
         room: list[int],
     ) -> tuple[Prepared, list[int]]:
         """The same density with points where the pilot broke rules, and which rules were given some."""
-        rules, filled = list(rule_terms(prepared.model)), list[int]()
+        rules, filled = list(prepared.model.terms), list[int]()
         for index in wanting:
             rule, nodes = rules[index], prepared.context.nodes[index]
             # Nodes stand for points in few dimensions alone, where points are close to each other.
-            covered = rule.rule.output.is_probabilistic or nodes.coded is not rule.points.coded
-            if covered or not room[index]:
+            covered = rule.rule.is_predictive or nodes.coded is not rule.points.coded
+            if covered or not searchable(rule) or not room[index]:
                 continue
-            found = most_broken(prepared.model, rule, draws, seed, min(self.found, room[index]))
+            found = most_violated(prepared.model, rule, draws, seed, min(self.found, room[index]))
             if len(found):
                 room[index] -= len(found)
                 rules[index] = with_found(rule, found)
@@ -156,7 +150,7 @@ class StrengthSearch:
 
     def _shortened(self, engine: Engine) -> Engine:
         """An engine that optimises, with fewer steps; one that draws along is as it is."""
-        if engine.collects == "along" or engine.warmup <= self.steps or not hasattr(engine, "steps"):
+        if engine.chains or engine.warmup <= self.steps or not hasattr(engine, "steps"):
             return engine
         return replace(engine, steps=self.steps)  # type: ignore[type-var]
 
@@ -165,7 +159,7 @@ class StrengthSearch:
     ) -> tuple[Float[np.ndarray, "chains draws size"], Prepared]:
         """Draws of a short run, and the same density with the run's end as its start."""
         engine = loop.engine
-        if engine.collects == "at-end":
+        if not engine.chains:
             work = sum(loop.advance().work for _ in range(-(-engine.warmup // loop.length)))
             return loop.final_draws(PILOT_DRAWS), replace(prepared, work=prepared.work + work)
         work, warmup = 0, engine.warmup if first else int(SETTLING * engine.warmup)
@@ -263,7 +257,7 @@ class _Bracket:
 
 def _effective(prepared: Prepared, draws: Float[np.ndarray, "chains draws size"]) -> float:
     """Effective draws of the functions at a few of the rules' own points."""
-    inputs = np.concatenate([rule.points.inputs for rule in rule_terms(prepared.model)])
+    inputs = np.concatenate([rule.points.inputs for rule in prepared.model.terms])
     chosen = inputs[np.linspace(0, len(inputs) - 1, min(MOST_PROBED, len(inputs))).astype(int)]
     chains, count, size = draws.shape
     values = model_outputs(prepared.model, draws.reshape(-1, size), chosen)
@@ -271,56 +265,40 @@ def _effective(prepared: Prepared, draws: Float[np.ndarray, "chains draws size"]
 
 
 def judge(
-    prepared: Prepared, draws: Float[np.ndarray, "chains draws size"], seed: int
+    prepared: Prepared, draws: Float[np.ndarray, "chains draws size"], seed: int, *, chains: bool
 ) -> tuple[RuleOutcome, ...]:
     """How every rule fares under the kept draws, on points that neither the prior nor a pilot has seen."""
-    outcomes = []
-    for index, rule in enumerate(rule_terms(prepared.model)):
-        measured: Measured = measure(prepared.model, rule, draws, seed + 10**6)
+    model, outcomes = prepared.model, []
+    for index, rule in enumerate(model.terms):
+        check = pilot_check(model, rule, draws, seed + 10**6, chains=chains)
         found = bool(prepared.strengths.searched[index])
-        outcome = _outcome(rule, measured, float(rule.points.strength))
+        outcome = _outcome(rule, check, float(rule.points.strength), found=found)
         if outcome.unmet:
             alone = _fitted_alone(prepared, index, seed)
-            reason = unmet_reason(prepared.model, rule, measured, alone, found=found)
-            outcome = replace(outcome, reason=reason)
-        outcomes.append(replace(outcome, found_strength=found))
-    model = prepared.model
-    learnt = (_learnt_outcome(model, rule, draws, seed) for rule in learnt_rules(model.prior))
-    return (*outcomes, *learnt)
+            outcome = replace(outcome, reason=unmet_reason(model, rule, check, alone, found=found))
+        outcomes.append(outcome)
+    for rule in model.learnt:
+        check = pilot_check(model, rule, draws, seed + 10**6, chains=chains)
+        outcome = replace(_outcome(rule, check, math.nan, found=False), learnt=True)
+        if outcome.unmet:
+            outcome = replace(outcome, reason=learnt_unmet_reason(model, rule, check))
+        outcomes.append(outcome)
+    return tuple(outcomes)
 
 
-def _learnt_outcome(
-    model: Model, rule: RuleTerm, draws: Float[np.ndarray, "chains draws size"], seed: int
-) -> RuleOutcome:
-    """How a rule that the base prior has learnt fares; it has no strength to be raised."""
-    measured = measure(model, rule, draws, seed + 10**6)
-    outcome = replace(_outcome(rule, measured, math.nan), learnt=True)
-    return replace(outcome, reason=learnt_unmet_reason(model, rule, measured)) if outcome.unmet else outcome
-
-
-def _outcome(rule: RuleTerm, measured: Measured, strength: float) -> RuleOutcome:
+def _outcome(rule: RuleTerm, check: RuleCheck, strength: float, *, found: bool) -> RuleOutcome:
     """The verdict on a rule; why it is unmet is left to say."""
-    verdict = measured.verdict(rule.tolerance)
-    return RuleOutcome(
-        name=rule.rule.name or rule.rule.text(rule.schema),
-        strength=strength,
-        found_strength=False,
-        tolerance=rule.tolerance,
-        violation=measured.violation,
-        error=measured.error,
-        met=verdict == "met",
-        reason=not_shown_reason(rule, measured) if verdict == "not shown at this tolerance" else "",
-        not_shown=verdict == "not shown at this tolerance",
-    )
+    doubtful = check.verdict == "not shown at this tolerance"
+    return RuleOutcome(check, strength, found, reason=not_shown_reason(rule, check) if doubtful else "")
 
 
-def _fitted_alone(prepared: Prepared, index: int, seed: int) -> Measured | None:
+def _fitted_alone(prepared: Prepared, index: int, seed: int) -> RuleCheck | None:
     """How far networks fitted to one rule only, at great strength and without data, still violate it.
 
-    None for probabilistic rules: they speak of all draws together, not of each network.
+    None for rules that are judged by all draws together: they do not speak of each network.
     """
-    rules = rule_terms(prepared.model)
-    if rules[index].rule.output.is_probabilistic:
+    rules = prepared.model.terms
+    if rules[index].rule.is_predictive:
         return None
     points = tuple(
         rule.points._replace(strength=max(float(rule.points.strength), ALONE_STRENGTH) if i == index else 0.0)
@@ -328,4 +306,4 @@ def _fitted_alone(prepared: Prepared, index: int, seed: int) -> Measured | None:
     )
     start = starting_positions(prepared.model, ALONE_MEMBERS, seed)
     fitted = WarmStart().optimise(prepared.density, start, Context(None, points, points))
-    return measure(prepared.model, rules[index], fitted[:, None], seed)
+    return pilot_check(prepared.model, rules[index], fitted[:, None], seed, chains=False)

@@ -24,8 +24,11 @@ MOMENT_DEGREES = {2: (5, 7, 9), 3: (4, 5)}
 def candidate_nodes(rule: RuleTerm, points: RulePoints) -> list[RulePoints]:
     """Node sets for one rule from the fewest nodes on, each with less than half as many as there are points.
 
-    Empty where the points vary in more than three inputs, or in one that is not continuous.
+    Empty where the points vary in more than three inputs, or in one that is not continuous; also for rules
+    that compare several inputs.
     """
+    if not rule.rule.requirement.is_pointwise:
+        return []
     inputs, weights = np.asarray(points.inputs, dtype=float), np.asarray(points.weights, dtype=float)
     varying = np.flatnonzero(np.ptp(inputs, axis=0) > 0)
     if not 1 <= len(varying) <= 3 or not _continuous(rule, points):

@@ -21,15 +21,14 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from ocbnn.checking.search import worst_points
-from ocbnn.inference.base import Context, Density, Engine
-from ocbnn.inference.feed import rule_terms, with_rules
+from ocbnn.checking.search import searchable, worst_points
+from ocbnn.inference.density import Context, Density
+from ocbnn.inference.engines.base import Engine
 from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
-from ocbnn.model.measures import rule_scale
 from ocbnn.model.outputs import model_outputs
-from ocbnn.model.priors import LearntPrior, base_of
-from ocbnn.model.terms import Distance, NegativeExponential
+from ocbnn.model.priors import LearntPrior
+from ocbnn.model.terms import Distance
 
 MOST_WORK = 500_000_000_000
 """Steps times rows times weights of a warm start on minibatches: about half a minute."""
@@ -69,7 +68,7 @@ class WarmStart:
 
     def reserved(self, model: Model) -> Model:
         """The model with room in its rules for points yet to be found, so that shapes stay what they are."""
-        return with_rules(model, [with_room(rule, self.searches * self.found) for rule in rule_terms(model)])
+        return model.with_terms([with_room(rule, self.searches * self.found) for rule in model.terms])
 
     def optimise(
         self,
@@ -110,7 +109,7 @@ class WarmStart:
 
     def add_found_points(self, key: int, model: Model, positions: Float[np.ndarray, "members size"]) -> Model:
         """The model with points added where these networks break a rule; the same model where none do."""
-        rules = list(rule_terms(model))
+        rules = list(model.terms)
         for index, rule in enumerate(rules):
             worst = worst_points(
                 (key, index), rule, partial(model_outputs, model, np.asarray(positions)), count=self.found
@@ -118,9 +117,9 @@ class WarmStart:
             coded = worst.coded[worst.margin > 0]
             if len(coded):
                 rules[index] = with_found(rule, coded)
-        if all(new is old for new, old in zip(rules, rule_terms(model), strict=True)):
+        if all(new is old for new, old in zip(rules, model.terms, strict=True)):
             return model
-        return with_rules(model, rules)
+        return model.with_terms(rules)
 
 
 def starting_positions(
@@ -131,7 +130,7 @@ def starting_positions(
     Optimisers start smaller otherwise, where no layer is saturated.
     """
     keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 10**7), members)
-    prior = base_of(model.prior)
+    prior = model.base
     if start is None:
         optimised = engine is None or engine.stochastic
         start = "small" if optimised and not isinstance(prior, LearntPrior) else "prior"
@@ -150,6 +149,8 @@ def starting_positions(
 
 def with_room(rule: RuleTerm, room: int) -> RuleTerm:
     """The rule with so many further points that count for nothing yet."""
+    if not searchable(rule):
+        return rule
     points = rule.points
     coded = np.concatenate([points.coded, np.repeat(points.coded[:1], room, axis=0)])
     weights = np.concatenate([points.weights, np.zeros(room)])
@@ -169,16 +170,16 @@ def with_found(rule: RuleTerm, found: Float[np.ndarray, "found Q"]) -> RuleTerm:
 
 def guide_of(density: Density) -> Density:
     """The density to climb while strength grows: its own, with no term that is flat far from obedience."""
-    kept, rules = density.model.kept, rule_terms(density.model)
-    if not any(isinstance(rule.term, NegativeExponential) for rule in rules):
+    kept, rules = density.model.kept, density.model.terms
+    if all(rule.term.climbable for rule in rules):
         return density
     climbable = [
-        replace(rule, term=Distance(rule_scale(rule.points.located)))
-        if isinstance(rule.term, NegativeExponential)
-        else rule
+        rule
+        if rule.term.climbable
+        else replace(rule, term=Distance(rule.rule.requirement.scale(rule.points.demand)))
         for rule in rules
     ]
-    guide: Density = kept.setdefault("guide", Density(with_rules(density.model, climbable)))
+    guide: Density = kept.setdefault("guide", Density(density.model.with_terms(climbable)))
     return guide
 
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from ocbnn.language.expressions import label_text, name_text
 from ocbnn.language.messages import did_you_mean, listed, quoted
-from ocbnn.language.syntax import Sentence
-from ocbnn.language.trees import branches, name_of, parts_of, unknown_name
+from ocbnn.language.syntax import Sentence, branches, name_of, parts_of, unknown_name
 
 if TYPE_CHECKING:
-    from ocbnn.language.trees import Branch
+    from ocbnn.language.syntax import Branch
     from ocbnn.schema import Label
 
 _NUMBER = re.compile(r"-?[0-9.]+([eE][-+]?[0-9]+)?")

@@ -1,11 +1,10 @@
 """What is wrong with a set of rules before anything is fitted.
 
-- `findings.py`: `Finding`, what lint has to say.
+- `findings.py`: `Finding`, what lint has to say, and how it speaks.
 - `geometry.py`: regions as convex cells; exact questions by (mixed-integer) linear programming.
-- `demands.py`: outputs as ranges with affine ends; when several leave nothing in common.
-- `subjects.py`: a rule prepared: its cells, its demand, points to try.
-- `agreement.py`: the same question judged at points, by evaluating the rules.
-- `single.py`, `contradictions.py`, `implied.py`, `conflicts.py`: the checks.
+- `subjects.py`: a rule prepared: its cells, its ranges, points to try, and what it asks there.
+- `agreement.py`: whether rules leave an output in common, by ranges or at points.
+- `single.py`, `contradictions.py`, `redundancy.py`, `conflicts.py`: the checks.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ocbnn.linting.conflicts import data_conflicts, read_rows
 from ocbnn.linting.contradictions import contradictions
 from ocbnn.linting.findings import KINDS, SEVERITIES, Finding, Kind, Severity, by_gravity, worst_severity
 from ocbnn.linting.geometry import Space
-from ocbnn.linting.implied import implied, repeated, twins
+from ocbnn.linting.redundancy import implied, repeated, twins
 from ocbnn.linting.single import findings_about
 from ocbnn.linting.subjects import prepare
 from ocbnn.rules.constraint import Constraint
@@ -51,6 +50,8 @@ def lint(
         subject = every[group.first]
         alone = list(findings_about(subject, schema, space, coded, labels))
         findings += alone
+        if not subject.is_pointwise:
+            continue
         if subject.cells and not any(finding.kind == "empty-output" for finding in alone):
             sound.append(subject)
         if rows is not None:

@@ -12,19 +12,11 @@ from scipy.stats import binomtest, kstest, norm
 
 from ocbnn.errors import SchemaError
 from ocbnn.language.expressions import Probability, number_text, text
-from ocbnn.linting.findings import SHOWN_ROWS, Finding
+from ocbnn.linting.findings import SHOWN_ROWS, Finding, quoted, raw_input
 from ocbnn.linting.geometry import Bools, Floats
-from ocbnn.linting.subjects import Subject, located
-from ocbnn.linting.words import quoted, raw_input
-from ocbnn.rules.located import (
-    Located,
-    NormalMixture,
-    ProbabilityIntervals,
-    TargetClassProbabilities,
-    TargetProbability,
-)
-from ocbnn.schema import Schema, Target
-from ocbnn.violation import margin
+from ocbnn.linting.subjects import Subject, View, stated_events, view
+from ocbnn.rules.requirement import Normals
+from ocbnn.schema import Schema
 
 FEWEST_ROWS = 30
 """Frequencies are compared with a rule's probabilities from this many rows on."""
@@ -64,29 +56,23 @@ def read_rows(data: pd.DataFrame, schema: Schema) -> Rows:
 
 
 def data_conflicts(subject: Subject, rows: Rows, schema: Schema) -> Iterator[Finding]:
-    """What the data say against a rule."""
+    """What the data say against a rule that asks something of each input alone."""
     assert schema.target is not None
     inside = np.flatnonzero(subject.rule.region.contains(rows.coded, schema))
-    demand, defined = located(subject.rule, rows.coded[inside], schema)
-    inside = inside[defined]
-    if demand is None:
+    found, defined = view(subject.rule, rows.coded[inside], schema)
+    if found is None:
         return
-    match demand:
-        case ProbabilityIntervals() | TargetProbability() | TargetClassProbabilities():
-            yield from _frequencies(subject, demand, rows.targets[inside].astype(int), schema.target, schema)
-        case NormalMixture():
-            yield from _distribution(subject, demand, rows.targets[inside])
-        case _:
-            broken = _breaks(subject, demand, rows.targets[inside], schema.target)
-            if broken.any():
-                yield _broken_rows(subject, inside, inside[broken], rows, schema)
-
-
-def _breaks(subject: Subject, demand: Located, targets: Floats, target: Target) -> Bools:
-    """Which rows break the rule when the network says exactly what was observed."""
-    is_class = target.task == "classification"
-    outputs = np.eye(len(target.classes))[targets.astype(int)] if is_class else targets
-    return np.broadcast_to(margin(subject.rule.output, demand, outputs) > 0, targets.shape)
+    inside = inside[defined]
+    targets = rows.targets[inside]
+    if schema.target.classes:
+        yield from _frequencies(subject, found, targets.astype(int), schema)
+    if found.normals is not None:
+        yield from _distribution(subject, found.normals, targets)
+    # As if the network said exactly what was observed.
+    observed = np.eye(len(schema.target.classes))[targets.astype(int)] if schema.target.classes else targets
+    broken = subject.rule.requirement.against(found.demand, observed)
+    if broken is not None and broken.any():
+        yield _broken_rows(subject, inside, inside[broken], rows, schema)
 
 
 def _broken_rows(subject: Subject, inside: Any, broken: Any, rows: Rows, schema: Schema) -> Finding:
@@ -111,18 +97,20 @@ def _broken_rows(subject: Subject, inside: Any, broken: Any, rows: Rows, schema:
 # Probabilities are not about single rows --------------------------------------------------------------------
 
 
-def _frequencies(
-    subject: Subject, demand: Any, classes: Any, target: Target, schema: Schema
-) -> Iterator[Finding]:
+def _frequencies(subject: Subject, found: View, classes: Any, schema: Schema) -> Iterator[Finding]:
+    assert schema.target is not None
     if len(classes) < FEWEST_ROWS:
         return
-    for members, lower, upper in _mean_bounds(demand):
+    for at_rows, lower, upper in _mean_bounds(found):
+        members = at_rows[0]
+        if np.any(at_rows != members):  # there is no one frequency of classes that differ between rows
+            continue
         hits = int(np.sum(members[classes]))
         interval = binomtest(hits, len(classes)).proportion_ci(CONFIDENCE, method="exact")
         if interval.low <= upper and lower <= interval.high:
             continue
-        labels = tuple(label for label, member in zip(target.classes, members, strict=True) if member)
-        quantity = text(Probability(labels), target.name, schema.names)
+        labels = tuple(label for label, member in zip(schema.target.classes, members, strict=True) if member)
+        quantity = text(Probability(labels), schema.target.name, schema.names)
         asked = _shown(lower) if lower == upper else f"{_shown(lower)} to {_shown(upper)}"
         yield Finding(
             "data-conflict",
@@ -138,26 +126,24 @@ def _frequencies(
         )
 
 
-def _mean_bounds(demand: Any) -> Iterator[tuple[Bools, float, float]]:
-    """Member classes with the least and the most that their mean probability may be over the rows."""
-    match demand:
-        case ProbabilityIntervals(members, lower, upper):
-            allowed = (lower <= upper).any(axis=1)
-            if allowed.any():
-                least, most = lower[allowed].min(axis=1), upper[allowed].max(axis=1)
-                yield members[0], float(least.mean()), float(most.mean())
-        case TargetProbability(members, probability):
-            yield members[0], float(probability.mean()), float(probability.mean())
-        case TargetClassProbabilities(probability):
-            for index, mean in enumerate(probability.mean(axis=0)):
-                yield np.arange(probability.shape[1]) == index, float(mean), float(mean)
+def _mean_bounds(found: View) -> Iterator[tuple[Bools, float, float]]:
+    """Member classes (m, C), with the least and the most that their mean probability may be over the rows."""
+    if found.allowed is not None and found.allowed.shares is not None:
+        members, lower, upper = found.allowed.shares
+        possible = (lower <= upper).any(axis=1)
+        if possible.any():
+            least, most = lower[possible].min(axis=1), upper[possible].max(axis=1)
+            yield members, float(least.mean()), float(most.mean())
+    if found.asked is not None:
+        for members, probability in stated_events(found.asked):
+            yield members, float(probability.mean()), float(probability.mean())
 
 
-def _distribution(subject: Subject, demand: NormalMixture, targets: Floats) -> Iterator[Finding]:
+def _distribution(subject: Subject, asked: Normals, targets: Floats) -> Iterator[Finding]:
     """Rows against `y ~ Normal(…)`: the probability transform of y is uniform where the rule is right."""
     if len(targets) < FEWEST_ROWS:
         return
-    transform = np.sum(demand.weight * norm.cdf((targets[:, None] - demand.mean) / demand.sd), axis=1)
+    transform = np.sum(asked.weight * norm.cdf((targets[:, None] - asked.mean) / asked.sd), axis=1)
     test = kstest(transform, "uniform")
     if test.pvalue >= 1 - CONFIDENCE:
         return

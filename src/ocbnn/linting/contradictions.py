@@ -1,6 +1,6 @@
 """Rules that cannot all be obeyed: inputs where they apply together and leave no output.
 
-For regions that are boxes or half-spaces and endpoints affine in x this is decided exactly: an input with
+Where regions are boxes or half-spaces and ends are affine in x, this is decided exactly: an input with
 lower₁(x) > upper₂(x) in both regions is a (mixed-integer) linear program. Other rules are compared at points.
 Every witness is checked against the rules themselves before it is reported.
 """
@@ -14,9 +14,8 @@ from itertools import combinations, islice, product
 
 import numpy as np
 
-from ocbnn.linting.agreement import ENOUGH_POINTS, pooled, without_output
-from ocbnn.linting.demands import Gap, class_count, ways_to_fail
-from ocbnn.linting.findings import Finding, Severity
+from ocbnn.linting.agreement import ENOUGH_POINTS, Gap, class_count, pooled, ways_to_fail, without_output
+from ocbnn.linting.findings import Finding, Severity, at_input, quoted, raw_input
 from ocbnn.linting.geometry import (
     Bools,
     Cell,
@@ -30,9 +29,7 @@ from ocbnn.linting.geometry import (
     opposite_faces_exclude,
     simplest,
 )
-from ocbnn.linting.subjects import Subject, draws, near_by, possible
-from ocbnn.linting.words import asked, at_input, quoted, raw_input, ruled_columns
-from ocbnn.rules.outputs import Functions, Normals
+from ocbnn.linting.subjects import Subject, draws, near_by, possible, view
 from ocbnn.schema import Schema
 
 MOST_CELLS = 4096
@@ -56,7 +53,7 @@ class Clash:
 def contradictions(subjects: Sequence[Subject], schema: Schema, space: Space) -> list[Finding]:
     """One finding per pair of rules that contradict each other, and per triple of which no pair does."""
     meet = overlaps(subjects, space)
-    pool = pooled(subjects, schema)
+    failing_points = pooled(subjects, schema)
     failing = np.zeros_like(meet)
     findings: list[Finding] = []
     for i, j in combinations(range(len(subjects)), 2):
@@ -65,7 +62,7 @@ def contradictions(subjects: Sequence[Subject], schema: Schema, space: Space) ->
         if len(findings) == MOST_FINDINGS:
             return [*findings, _and_more(subjects[i], subjects[j])]
         group = (subjects[i], subjects[j])
-        tried = None if all(subject.is_exact for subject in group) else pool.failing(i, j)
+        tried = None if all(subject.is_exact for subject in group) else failing_points(i, j)
         if tried is None:
             clash = find_clash(group, schema, space)
         else:
@@ -125,13 +122,13 @@ def _triples(subjects: Sequence[Subject], compatible: Bools) -> Iterator[tuple[S
 
 def _line(subject: Subject) -> object | None:
     """What a rule bounds by one interval, or the classes it allows, or a mark of its own; None if inexact."""
-    demand = subject.demand
-    if demand is None or not subject.is_exact:
+    ranges = subject.ranges
+    if ranges is None or not subject.is_exact:
         return None
-    if demand.winners is not None:
-        return demand.winners
-    if len(demand.clauses) == 1 and len(demand.clauses[0]) == 1:
-        return ("interval", demand.clauses[0][0].members)
+    if ranges.winners is not None:
+        return ranges.winners
+    if len(ranges.clauses) == 1 and len(ranges.clauses[0]) == 1:
+        return ("interval", ranges.clauses[0][0].members)
     return subject
 
 
@@ -145,13 +142,12 @@ def _share_a_class(*lines: object) -> bool:
 
 def find_clash(group: Sequence[Subject], schema: Schema, space: Space) -> Clash | None:
     """An input at which no output obeys all rules of the group; of one rule: at which it allows nothing."""
-    demands = [subject.demand for subject in group]
-    known = [demand for demand in demands if demand is not None]
-    if len(known) < len(demands):
+    known = [subject.ranges for subject in group if subject.ranges is not None]
+    if len(known) < len(group):
         return _clash_at_points(group, None, schema, space)
     ways = ways_to_fail(known, class_count(schema), lambda _: np.inf)
     # A target is clipped to [0, 1], so it can always be met, and what is affine of it is not all there is.
-    clipped = any(demand.widened for demand in known)
+    clipped = any(ranges.widened for ranges in known)
     if ways == [] or (len(group) == 1 and clipped):
         return None
     clash = _clash_in_cells(group, schema, space)
@@ -169,10 +165,10 @@ def common_cells(group: Sequence[Subject]) -> Iterator[tuple[tuple[Cell, ...], C
 
 
 def _clash_in_cells(group: Sequence[Subject], schema: Schema, space: Space) -> Clash | None:
-    demands = [subject.demand for subject in group if subject.demand is not None]
+    ranges = [subject.ranges for subject in group if subject.ranges is not None]
     thin: Clash | None = None
     for cells, common in common_cells(group):
-        for way in ways_to_fail(demands, class_count(schema), partial(largest, common)) or ():
+        for way in ways_to_fail(ranges, class_count(schema), partial(largest, common)) or ():
             clash = _solve(group, cells, common, way, schema, space)
             if clash is not None and not clash.thin:
                 return clash
@@ -238,8 +234,8 @@ def _has_open_ends(group: Sequence[Subject]) -> bool:
     return any(
         bound.open
         for subject in group
-        if subject.demand is not None
-        for clause in subject.demand.clauses
+        if subject.ranges is not None
+        for clause in subject.ranges.clauses
         for part in clause
         for bound in part.lowers + part.uppers
     )
@@ -294,14 +290,15 @@ def common_points(group: Sequence[Subject], schema: Schema, space: Space) -> Flo
 
 
 def _report(group: Sequence[Subject], clash: Clash, schema: Schema) -> Finding:
-    columns = frozenset().union(*(ruled_columns(subject.rule) for subject in group))
-    where = at_input(clash.point, schema, columns)
+    where = at_input(clash.point, schema, [subject.rule for subject in group])
+    views = [found for subject in group if (found := view(subject.rule, clash.point[None], schema)[0])]
     wishes = "; ".join(
-        f"{quoted(subject.label)} asks for {asked(subject.rule, clash.point, schema)}" for subject in group
+        f"{quoted(subject.label)} asks for {each.words(schema)}"
+        for subject, each in zip(group, views, strict=True)
     )
     together = "these rules apply together" if len(group) == 2 else f"these {len(group)} rules apply together"
-    searched = any(isinstance(subject.rule.output, Functions) for subject in group)
-    distributed = any(isinstance(subject.rule.output, Normals) for subject in group)
+    searched = any(each.is_unlisted for each in views)
+    distributed = any(each.normals is not None for each in views)
     severity: Severity = "warning" if clash.thin or searched or distributed else "error"
     if searched:
         verdict = "no output was found that obeys them all (a search over outputs, not a proof)"

@@ -1,10 +1,15 @@
-"""What lint has to say: one frozen object per finding, a sentence for people in each."""
+"""What lint has to say: one frozen object per finding, a sentence for people in each, and how it speaks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from ocbnn.linting.geometry import Floats
+    from ocbnn.rules.constraint import Constraint
+    from ocbnn.schema import Schema
 
 Kind = Literal[
     "empty-region", "empty-output", "out-of-bounds", "contradiction", "data-conflict", "unobserved", "implied"
@@ -63,14 +68,6 @@ class Finding:
         return "\n".join(lines)
 
 
-def shown_input(values: Mapping[str, object]) -> str:
-    """An input as `x = 1.5, sex = 'female'`."""
-    return ", ".join(
-        f"{name} = {value:.12g}" if isinstance(value, float) else f"{name} = {value!r}"
-        for name, value in values.items()
-    )
-
-
 def worst_severity(findings: Iterable[Finding]) -> Severity | None:
     """The gravest severity among the findings; None where there are none."""
     present = {finding.severity for finding in findings}
@@ -82,3 +79,38 @@ def by_gravity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(
         sorted(findings, key=lambda finding: (SEVERITIES.index(finding.severity), KINDS.index(finding.kind)))
     )
+
+
+# Words ------------------------------------------------------------------------------------------------------
+
+
+def shown_input(values: Mapping[str, object]) -> str:
+    """An input as `x = 1.5, sex = 'female'`."""
+    return ", ".join(
+        f"{name} = {value:.12g}" if isinstance(value, float) else f"{name} = {value!r}"
+        for name, value in values.items()
+    )
+
+
+def at_input(point: Floats, schema: Schema, rules: Iterable[Constraint]) -> str:
+    """`x = 1, sex = 'female'`: the columns that rules speak of, or all where they speak of none."""
+    wanted = {name for rule in rules for name in rule.region.columns() | rule.requirement.columns()}
+    values = raw_input(point, schema)
+    return shown_input({name: value for name, value in values.items() if name in wanted} or values)
+
+
+def raw_input(point: Floats, schema: Schema) -> dict[str, object]:
+    """One coded point as a person would write it: labels, whole numbers, numbers."""
+    return {
+        column.name: column.levels[int(value)] if column.levels else _plain(value, column.kind)
+        for column, value in zip(schema.columns, point.tolist(), strict=True)
+    }
+
+
+def _plain(value: float, kind: str) -> float:
+    return value if kind == "continuous" else int(value)
+
+
+def quoted(label: str) -> str:
+    """A rule's name or text, set apart from the sentence around it."""
+    return f"“{label}”"

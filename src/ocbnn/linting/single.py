@@ -11,12 +11,10 @@ from ocbnn.errors import RuleError
 from ocbnn.language.expressions import Or, name_text
 from ocbnn.language.expressions import text as written
 from ocbnn.linting.contradictions import find_clash
-from ocbnn.linting.findings import SHOWN_ROWS, Finding, Severity
+from ocbnn.linting.findings import SHOWN_ROWS, Finding, Severity, at_input, quoted, raw_input
 from ocbnn.linting.geometry import Cell, Floats, Space, bounded, is_empty, simplest
-from ocbnn.linting.subjects import TRIED, Subject, cells_of, declared_bounds, located
-from ocbnn.linting.words import asked, at_input, quoted, raw_input, ruled_columns
+from ocbnn.linting.subjects import TRIED, Subject, View, cells_of, declared_bounds, view
 from ocbnn.regions import Region, region_of
-from ocbnn.rules.outputs import Functions
 from ocbnn.schema import Schema
 
 
@@ -38,7 +36,8 @@ def findings_about(
         yield _not_found(subject)
         return
     yield from _unobserved(subject, schema, space, rows, labels)
-    yield from _empty_output(subject, schema, space)
+    if subject.is_pointwise:
+        yield from _empty_output(subject, schema, space)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,20 +199,20 @@ def _simple_point(subject: Subject, schema: Schema, space: Space) -> Floats:
 
 
 def _empty_output(subject: Subject, schema: Schema, space: Space) -> Iterator[Finding]:
-    _, defined = located(subject.rule, subject.points, schema)
+    _, defined = view(subject.rule, subject.points, schema)
     if not defined.all():
         point = subject.points[np.argmin(defined)]
         try:
-            subject.rule.locate(point[None], schema)
+            subject.rule.demand(point[None], schema)
         except RuleError as error:
-            yield _bare(
-                subject, point, f"What the rule asks for is not defined: {error.message}", "error", schema
-            )
+            text = f"What the rule asks for is not defined: {error.message}"
+            yield _bare(subject, point, text, "error", schema)
     clash = find_clash((subject,), schema, space)
     if clash is None:
         return
-    where = at_input(clash.point, schema, ruled_columns(subject.rule))
-    if isinstance(subject.rule.output, Functions):
+    here, _ = view(subject.rule, clash.point[None], schema)
+    where = at_input(clash.point, schema, [subject.rule])
+    if here is None or here.is_unlisted:
         text = (
             f"At {where} no output was found that the rule allows (a search over outputs, not a proof). "
             "Check the signs of its functions: outputs are allowed where all are <= 0."
@@ -221,17 +220,15 @@ def _empty_output(subject: Subject, schema: Schema, space: Space) -> Iterator[Fi
         yield _bare(subject, clash.point, text, "warning", schema)
         return
     text = (
-        f"At {where} the rule applies but allows no output: "
-        f"it asks for {_contrary(subject, clash.point, schema)}. "
+        f"At {where} the rule applies but allows no output: it asks for {_contrary(here, schema)}. "
         "Correct the ends, write “or” where alternatives are meant, or narrow the condition."
     )
     yield _bare(subject, clash.point, text, "warning" if clash.thin else "error", schema)
 
 
-def _contrary(subject: Subject, point: Floats, schema: Schema) -> str:
-    written = subject.rule.output.text(schema.target.name if schema.target is not None else "y", schema.names)
-    evaluated = asked(subject.rule, point, schema)
-    return f"{written}, which here is {evaluated}"
+def _contrary(here: View, schema: Schema) -> str:
+    target = "y" if schema.target is None else schema.target.name
+    return f"{here.rule.requirement.text(target, schema.names)}, which here is {here.words(schema)}"
 
 
 def _bare(subject: Subject, point: Floats, text: str, severity: Severity, schema: Schema) -> Finding:

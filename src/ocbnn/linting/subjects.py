@@ -1,15 +1,15 @@
-"""A rule prepared for linting: its region as convex cells, its output as a demand, and points to try."""
+"""A rule prepared for linting: its region as convex cells, the ranges it asks for, and points to try."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ocbnn.errors import RegionError, RuleError
-from ocbnn.linting.demands import Demand, demand_of
 from ocbnn.linting.geometry import (
     Bools,
     Cell,
@@ -26,7 +26,8 @@ from ocbnn.linting.geometry import (
 from ocbnn.regions import Box, Everywhere, HalfSpace, HalfSpaces, Predicate, Region, sample
 from ocbnn.regions.limits import code
 from ocbnn.rules.constraint import Constraint
-from ocbnn.rules.located import Located
+from ocbnn.rules.ranges import Ranges
+from ocbnn.rules.requirement import Allowed, Asked, Normals
 from ocbnn.schema import Schema
 
 TRIED = 4096
@@ -44,7 +45,7 @@ class Subject:
         label: the rule's name, or its canonical text.
         parts: the regions it is the union of.
         cells: these, cut by the declared bounds, that have points; exact ones, or outer approximations.
-        demand: what it asks for at any x; None where that is not affine in x.
+        ranges: what it asks for at any x; None where that is not affine in x.
         points: coded points inside the region and the declared bounds.
     """
 
@@ -52,12 +53,17 @@ class Subject:
     label: str
     parts: tuple[Region, ...]
     cells: tuple[Cell, ...]
-    demand: Demand | None
+    ranges: Ranges | None
     points: Floats
 
     @property
     def is_exact(self) -> bool:
-        return self.demand is not None and all(cell.exact for cell in self.cells)
+        return self.ranges is not None and all(cell.exact for cell in self.cells)
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether it asks something of each input alone, so that rules can be compared at an input."""
+        return self.rule.requirement.is_pointwise
 
 
 def prepare(rule: Constraint, schema: Schema, space: Space, data: Floats | None) -> Subject:
@@ -67,9 +73,16 @@ def prepare(rule: Constraint, schema: Schema, space: Space, data: Floats | None)
     inside = (bounded(cell, low, high, space) for part in parts for cell in cells_of(part, schema, space))
     cells = tuple(cell for cell in inside if not is_empty(cell, space))
     subject = Subject(
-        rule, rule.name or rule.text(schema), parts, cells, demand_of(rule, schema), np.empty((0, len(low)))
+        rule, rule.name or rule.text(schema), parts, cells, _ranges(rule, schema), np.empty((0, len(low)))
     )
     return replace(subject, points=_points_inside(subject, schema, space, data)) if cells else subject
+
+
+def _ranges(rule: Constraint, schema: Schema) -> Ranges | None:
+    try:
+        return rule.requirement.ranges(schema, rule.effective_tolerance)
+    except RuleError:  # the schema lacks what the rule needs, which is a finding
+        return None
 
 
 def declared_bounds(schema: Schema) -> tuple[Floats, Floats]:
@@ -222,23 +235,67 @@ def _points_inside(subject: Subject, schema: Schema, space: Space, data: Floats 
     return inside[:: max(1, len(inside) // KEPT)][:KEPT]
 
 
-def located(rule: Constraint, points: Floats, schema: Schema) -> tuple[Located | None, Bools]:
-    """What a rule asks for at those of its points where that is defined, and which these are."""
+# What a rule asks at points ---------------------------------------------------------------------------------
+
+
+class View(NamedTuple):
+    """What a rule asks at points, and how much of it can be listed there."""
+
+    rule: Constraint
+    demand: Any
+    allowed: Allowed | None
+    asked: Asked | None
+
+    @property
+    def is_unlisted(self) -> bool:
+        """Whether outputs can only be tried one after the other."""
+        return self.allowed is None and self.asked is None
+
+    @property
+    def normals(self) -> Normals | None:
+        """The distribution of y that is asked for."""
+        return None if self.asked is None else self.asked.normals
+
+    def words(self, schema: Schema) -> str:
+        """What is asked at the first point: `y >= 1`, `label in {green, blue}`."""
+        asked, target = self.rule.requirement, "y" if schema.target is None else schema.target.name
+        return asked.words(self.demand, schema) or asked.text(target, schema.names)
+
+
+def view(rule: Constraint, points: Floats, schema: Schema) -> tuple[View | None, Bools]:
+    """What a rule asks at those of its points where that is defined, and which these are."""
+    defined = np.ones(len(points), dtype=bool)
+    if not len(points):
+        return None, defined
     try:
-        return rule.locate(points, schema), np.ones(len(points), dtype=bool)
+        demand = rule.demand(points, schema)
     except RuleError:
         defined = _defined(rule, points, schema)
-    return (rule.locate(points[defined], schema) if defined.any() else None), defined
+        if not defined.any():
+            return None, defined
+        demand = rule.demand(points[defined], schema)
+    return View(rule, demand, rule.requirement.allowed(demand), rule.requirement.asked(demand)), defined
 
 
 def _defined(rule: Constraint, points: Floats, schema: Schema) -> Bools:
-    if not len(points):
-        return np.zeros(0, dtype=bool)
     try:
-        rule.locate(points, schema)
+        rule.demand(points, schema)
     except RuleError:
         if len(points) == 1:
             return np.zeros(1, dtype=bool)
         half = len(points) // 2
         return np.concatenate([_defined(rule, points[:half], schema), _defined(rule, points[half:], schema)])
     return np.ones(len(points), dtype=bool)
+
+
+def stated_events(asked: Asked) -> Iterator[tuple[Bools, Floats]]:
+    """Each set of classes (m, C) with the probability (m,) that a rule states of it.
+
+    Of sets that a rule names, the last one is what the others leave.
+    """
+    if asked.probability is None:
+        return
+    count, events = asked.probability.shape[1], asked.events
+    for index in range(count if events is None else count - 1):
+        one = np.broadcast_to(np.arange(count) == index, asked.probability.shape)
+        yield one if events is None else events[:, index], asked.probability[:, index]

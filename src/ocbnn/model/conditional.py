@@ -10,6 +10,7 @@ that is an argument of every log-density here, so that changing it compiles noth
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -23,19 +24,10 @@ from ocbnn.errors import ModelError
 from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.networks import AnyArray, Network
 from ocbnn.model.priors import IsotropicGaussian, Prior
-from ocbnn.model.terms import TERMS, OutputDensity, Setting, Strength, Term, default_term
+from ocbnn.model.terms import TERMS, Calibration, Strength, Term
 from ocbnn.rules.constraint import Constraint
-from ocbnn.rules.located import (
-    AllowedClasses,
-    AllowedIntervals,
-    AllowedValues,
-    Located,
-    NormalMixture,
-    ProbabilityIntervals,
-    TargetClassProbabilities,
-    TargetProbability,
-    in_model_units,
-)
+from ocbnn.rules.margins import by_case, placed
+from ocbnn.rules.requirement import Units
 from ocbnn.schema import Schema, Target
 
 Reduction = Literal["sum", "mean"]
@@ -45,10 +37,10 @@ REFERENCE_POINTS = 128
 class RulePoints(NamedTuple):
     """The points at which one rule is scored, and how much they count."""
 
-    coded: Float[AnyArray, "T Q"]
-    inputs: Float[AnyArray, "T D"]
-    located: Located  # in model units
-    weights: Float[AnyArray, " T"]
+    coded: Float[AnyArray, "T Q"]  # with the further coordinates of the rule's kind
+    inputs: Float[AnyArray, "inputs D"]  # of all cases, one after the other
+    demand: Any  # at each case, in model units
+    weights: Float[AnyArray, " cases"]
     strength: Strength
 
 
@@ -85,9 +77,9 @@ class RuleTerm:
     ) -> RuleTerm:
         """Choose and calibrate the term, then draw the points; arguments as in `conditional_prior`."""
         target = _target(schema)
+        requirement = rule.requirement
         chosen = _chosen_term(rule, schema, term)
-        # `y ~ D` at more strength only makes functions narrower than D.
-        free = strength is None and not isinstance(chosen, OutputDensity)
+        free = strength is None and requirement.strength_is_found
         strength = float(chosen.default_strength if strength is None else strength)
         if not (strength > 0 and np.isfinite(strength)):
             raise ModelError(
@@ -96,20 +88,19 @@ class RuleTerm:
         if points < 1:
             raise ModelError(f"{_named(rule, schema)} needs at least one point, not {points}.")
         # The scale is part of what the rule means: it must not move with data, key or number of points.
-        reference = regions.sample(rule_seed(0, rule, schema), rule.region, schema, None, REFERENCE_POINTS)
-        setting = Setting(_located(rule, schema, reference), target, bounded, strength)
-        if not isinstance(setting.located, chosen.accepts):
-            suited = ", ".join(repr(t.name) for t in TERMS.values() if isinstance(setting.located, t.accepts))
+        reference = rule_points(rule_seed(0, rule, schema), rule, schema, None, REFERENCE_POINTS)
+        demand = _placed(rule, schema, reference, None, "mean", strength).demand
+        if not chosen.scores(requirement, demand):
+            suited = ", ".join(repr(t.name) for t in TERMS.values() if t.scores(requirement, demand))
             raise ModelError(
                 f"The term {chosen.name!r} cannot score {_named(rule, schema)}; terms that can: {suited}."
             )
-        coded = regions.sample(rule_seed(key, rule, schema), rule.region, schema, data, points, sampler)
-        vertices = rule.region.vertices(schema) if corners else coded[:0]
-        coded = np.concatenate([coded, vertices])
-        placed = _placed(rule, schema, coded, _reduction_weights(len(coded), reduction), strength)
-        calibrated = chosen.calibrated(setting)
+        coded = rule_points(rule_seed(key, rule, schema), rule, schema, data, points, sampler)
+        vertices = rule_vertices(rule, schema) if corners else coded[:0]
+        at = _placed(rule, schema, np.concatenate([coded, vertices]), None, reduction, strength)
+        calibrated = chosen.calibrated(Calibration(requirement, demand, target, bounded, strength))
         return cls(
-            rule, schema, calibrated, placed, reduction, sampler, data, points, free, corners=len(vertices)
+            rule, schema, calibrated, at, reduction, sampler, data, points, free, corners=len(vertices)
         )
 
     @property
@@ -121,24 +112,35 @@ class RuleTerm:
         self,
         coded: Float[np.ndarray, "T Q"],
         *,
-        weights: Float[np.ndarray, " T"] | None = None,
+        weights: Float[np.ndarray, " cases"] | None = None,
         strength: Strength | None = None,
     ) -> RulePoints:
-        """This rule at given points; weights follow the reduction, and strength stays, unless given."""
-        if weights is None:
-            weights = _reduction_weights(len(coded), self.reduction)
+        """This rule at given points; default: weights follow the reduction, and strength stays."""
         strength = self.points.strength if strength is None else strength
-        return _placed(self.rule, self.schema, coded, weights, strength)
+        return _placed(self.rule, self.schema, coded, weights, self.reduction, strength)
 
     def fresh(self, count: int, key: int, purpose: str = "fresh points") -> Float[np.ndarray, "count Q"]:
-        """Points of the rule's region that nothing with another purpose has seen, whatever its seeds were."""
+        """Points of the rule's region that nothing with another purpose has seen, whatever its seeds were.
+
+        The population of a rule is the same for every purpose: its own points.
+        """
+        if self.rule.requirement.inputs is None:
+            return np.asarray(self.points.coded, dtype=float)
         # Chunks of minibatch engines count upwards from the rule's own seed: any number added may be theirs.
         seed = _digest(f"{purpose}\n{rule_seed(key, self.rule, self.schema)}")
-        return regions.sample(seed, self.rule.region, self.schema, self.data, count, self.sampler)
+        return rule_points(seed, self.rule, self.schema, self.data, count, self.sampler)
+
+    def fresh_inputs(self, count: int, key: int) -> Float[np.ndarray, "count Q"]:
+        """Inputs of fresh points, without the further coordinates of the rule's kind."""
+        return self.fresh(count, key)[:, : len(self.schema.columns)]
 
     def log_density(self, value: Array, points: RulePoints) -> Float[Array, ""]:
-        """Σ_t weight_t · log p_g(value_t | x_t), value as `Likelihood.function` gives it at these points."""
-        scores = self.term.log_density(self.rule.output, points.located, value, points.strength)
+        """Σ_t weight_t · log p_g(value_t | x_t), value as `Likelihood.function` gives it at the inputs."""
+        classes = bool(_target(self.schema).classes)
+        value = by_case(self.rule, value, points.weights.shape[-1], classes)
+        if classes and not self.term.reads_logs:
+            value = jnp.exp(value)
+        scores = self.term.log_density(self.rule.requirement, points.demand, value, points.strength)
         return jnp.sum(jnp.asarray(points.weights, scores.dtype) * scores, axis=-1)
 
 
@@ -264,9 +266,33 @@ def _digest(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
 
 
+def rule_points(
+    seed: Any,
+    rule: Constraint,
+    schema: Schema,
+    data: Float[np.ndarray, "n Q"] | None,
+    count: int,
+    sampler: str | None = None,
+) -> Float[np.ndarray, "count coordinates"]:
+    """Points of a rule's region, with the further coordinates of its kind, uniform in [0, 1]."""
+    coded = regions.sample(seed, rule.region, schema, data, count, sampler)
+    further = rule.requirement.coordinates
+    if not further:
+        return coded
+    generator = seed if isinstance(seed, np.random.Generator) else np.random.default_rng((seed, 7))
+    return np.concatenate([coded, generator.random((count, further))], axis=1)
+
+
+def rule_vertices(rule: Constraint, schema: Schema) -> Float[np.ndarray, "corners coordinates"]:
+    """The corners of a rule's region, each with the further coordinates of its kind at either end."""
+    corners = rule.region.vertices(schema)
+    ends = np.array(list(itertools.product((0.0, 1.0), repeat=rule.requirement.coordinates)))
+    return np.concatenate([np.repeat(corners, len(ends), axis=0), np.tile(ends, (len(corners), 1))], axis=1)
+
+
 def _chosen_term(rule: Constraint, schema: Schema, term: Term | str | None) -> Term:
     if term is None:
-        return default_term(rule.output)
+        term = rule.requirement.default_term
     if not isinstance(term, str):
         return term
     if term not in TERMS:
@@ -275,50 +301,28 @@ def _chosen_term(rule: Constraint, schema: Schema, term: Term | str | None) -> T
 
 
 def _placed(
-    rule: Constraint, schema: Schema, coded: np.ndarray, weights: np.ndarray, strength: Strength
+    rule: Constraint,
+    schema: Schema,
+    points: np.ndarray,
+    weights: np.ndarray | None,
+    reduction: Reduction,
+    strength: Strength,
 ) -> RulePoints:
-    coded = np.asarray(coded, dtype=float)
-    return RulePoints(coded, schema.to_model(coded), _located(rule, schema, coded), weights, strength)
-
-
-def _reduction_weights(points: int, reduction: Reduction) -> np.ndarray:
-    return np.full(points, 1.0 if reduction == "sum" else 1.0 / max(points, 1))
-
-
-def _located(rule: Constraint, schema: Schema, coded: Float[np.ndarray, "T Q"]) -> Located:
-    """What the rule asks for at these points, in model units, refused where it asks for the impossible."""
-    target = _target(schema)
-    located = in_model_units(rule.locate(coded, schema), target)
-    impossible = np.flatnonzero(_impossible(located))
+    """The rule at these points, in model units, refused where it asks for the impossible."""
+    points = np.asarray(points, dtype=float)
+    at = placed(rule, schema, points, Units.of_model(_target(schema)))
+    impossible = np.flatnonzero(rule.requirement.impossible(at.demand))
     if impossible.size:
-        witness = schema.decode(coded[impossible[:1]]).iloc[0].to_dict()
+        first = at.inputs.reshape(at.cases, -1, at.inputs.shape[-1])[impossible[0], :1]
+        witness = schema.decode(first).iloc[0].to_dict()
         where = ", ".join(f"{name} = {value}" for name, value in witness.items())
         raise ModelError(
             f"{_named(rule, schema)} allows no output at all where {where}: no network can obey it there. "
             "Restrict its region, or correct its bounds."
         )
-    return located
-
-
-def _impossible(located: Located) -> np.ndarray:
-    """At which points no output can obey."""
-    match located:
-        case AllowedIntervals(lower, upper):
-            return ~np.any(lower <= upper, axis=-1)
-        case ProbabilityIntervals(_, lower, upper):
-            return ~np.any((lower <= upper) & (lower <= 1.0) & (upper >= 0.0), axis=-1)
-        case AllowedClasses(allowed):
-            return ~np.any(allowed, axis=-1)
-        case AllowedValues(values, weights, margin):
-            met = np.isfinite(np.where(weights > 0, values, 0.0)).all(axis=-1)
-            return ~(met & np.any(weights > 0, axis=-1) & (margin > 0))
-        case TargetProbability(_, probability):
-            return ~((probability >= 0.0) & (probability <= 1.0))
-        case TargetClassProbabilities(probability):
-            return ~np.all((probability >= 0.0) & (probability <= 1.0), axis=-1)
-        case NormalMixture(weight, mean, sd):
-            return ~np.all((weight <= 0) | (np.isfinite(mean) & (sd > 0)), axis=-1)
-    return np.zeros(0, dtype=bool)
+    if weights is None:
+        weights = np.full(at.cases, 1.0 if reduction == "sum" else 1.0 / max(at.cases, 1))
+    return RulePoints(points, schema.to_model(at.inputs), at.demand, weights, strength)
 
 
 def _concatenated(arrays: list[Any]) -> Any:

@@ -22,7 +22,7 @@ import pandas as pd
 from jaxtyping import Array, Float
 
 from ocbnn.errors import ModelError
-from ocbnn.model.conditional import ConditionalPrior, Reduction, RulePoints, conditional_prior
+from ocbnn.model.conditional import ConditionalPrior, Reduction, RulePoints, RuleTerm, conditional_prior
 from ocbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from ocbnn.model.networks import MLP, AnyArray, Key, Network, as_key
 from ocbnn.model.priors import IsotropicGaussian, LearntPrior, Prior
@@ -68,6 +68,35 @@ class Model:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "kept"}
+
+    @property
+    def terms(self) -> tuple[RuleTerm, ...]:
+        """The rules that the prior is conditioned on."""
+        return self.prior.rules if isinstance(self.prior, ConditionalPrior) else ()
+
+    @property
+    def learnt(self) -> tuple[RuleTerm, ...]:
+        """The rules that the base prior has learnt."""
+        base = self.base
+        return base.learnt if isinstance(base, LearntPrior) else ()
+
+    @property
+    def rules(self) -> tuple[RuleTerm, ...]:
+        """The rules that the prior is conditioned on, then those that its base has learnt besides."""
+        conditioned = [term.rule for term in self.terms]
+        return (*self.terms, *(term for term in self.learnt if term.rule not in conditioned))
+
+    @property
+    def base(self) -> Prior:
+        """The prior before conditional terms."""
+        return self.prior.base if isinstance(self.prior, ConditionalPrior) else self.prior
+
+    def with_terms(self, terms: Sequence[RuleTerm]) -> Model:
+        """The model with the rules it is conditioned on replaced by as many others."""
+        if not terms:
+            return self
+        assert isinstance(self.prior, ConditionalPrior)
+        return replace(self, prior=replace(self.prior, rules=tuple(terms)))
 
     @property
     def size(self) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -24,6 +26,11 @@ CHUNK = 65_536
 MOST_ROWS = 1024
 LARGE = 10_000
 """Weights above which a network is large."""
+ROWS, ROWS_OF_LARGE, LEAST_ROWS = 512, 1024, 32
+"""Rows of a block; fewer where draws are so many that a block would hold more than `MOST_VALUES`."""
+MOST_VALUES = 4_000_000
+TOGETHER = 64
+"""Draws computed by one call."""
 
 
 @contextlib.contextmanager
@@ -100,3 +107,74 @@ def padded(rows: np.ndarray, size: int) -> np.ndarray:
     if len(rows) == size:
         return rows
     return np.concatenate([rows, np.zeros((size - len(rows), rows.shape[1]), rows.dtype)])
+
+
+# In raw units, block by block -------------------------------------------------------------------------------
+
+
+def function_blocks(
+    model: Model, draws: Float[np.ndarray, "S size"], inputs: Float[np.ndarray, "n D"]
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """Blocks of model inputs with Φ there: y in raw units `(S, b)`, or class probabilities `(S, b, C)`.
+
+    Every block has the same shape, padded where rows are few, so that a row's prediction does not depend on
+    the rows it comes with, and little is ever compiled or held.
+    """
+    target = None if model.schema is None else model.schema.target
+    assert target is not None
+    kind = working_precision(model)
+    weights = np.asarray(draws[:, : model.network.size], dtype=kind)
+    inputs = np.asarray(inputs, dtype=kind)
+    rows = block_rows(model, len(weights))
+    for begin in range(0, len(inputs), rows):
+        block = slice(begin, min(begin + rows, len(inputs)))
+        there = padded(inputs[block], rows)
+        values = _evaluated(model.network, model.likelihood, weights, there, kind)
+        values = values[:, : block.stop - block.start].astype(float)
+        yield block, values if values.ndim == 3 else target.center + target.scale * values
+
+
+def function_values(
+    model: Model, draws: Float[np.ndarray, "S size"], inputs: Float[np.ndarray, "n D"]
+) -> np.ndarray:
+    """Φ of every draw at every model input, raw: `(S, n)` or `(S, n, C)`. All of it is held."""
+    blocks = [values for _, values in function_blocks(model, draws, inputs)]
+    if blocks:
+        return np.concatenate(blocks, axis=1)
+    classes = model.schema.target.classes if model.schema and model.schema.target else ()
+    return np.zeros((len(draws), 0, *([len(classes)] if classes else [])))
+
+
+def working_precision(model: Model) -> Precision:
+    """float64 for small networks, where it is cheap; float32 for large ones: half the time."""
+    return "float32" if model.network.size > LARGE else "float64"
+
+
+def block_rows(model: Model, draws: int) -> int:
+    """Rows of a block: a power of two that depends on model and number of draws alone.
+
+    A row's batch must not decide how it is computed.
+    """
+    target = None if model.schema is None else model.schema.target
+    most = ROWS_OF_LARGE if model.network.size > LARGE else ROWS
+    held = max(MOST_VALUES // max(draws * max(len(target.classes) if target else 0, 1), 1), 1)
+    return int(np.clip(1 << (held.bit_length() - 1), LEAST_ROWS, most))
+
+
+def _evaluated(
+    network: Network, likelihood: Likelihood, weights: np.ndarray, inputs: np.ndarray, kind: Precision
+) -> np.ndarray:
+    """Groups of draws side by side: within one, only products use all cores, and activations cost as much."""
+
+    def some(first: int) -> np.ndarray:
+        group = weights[first : first + TOGETHER]
+        size = min(TOGETHER, 1 << (len(group) - 1).bit_length())  # few shapes are ever compiled
+        with precision(kind):
+            values = network_functions(network, likelihood, padded(group, size), inputs)
+            return np.asarray(values)[: len(group)]
+
+    starts = range(0, len(weights), TOGETHER)
+    if len(starts) == 1:
+        return some(0)
+    with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1)) as pool:
+        return np.concatenate(list(pool.map(some, starts)))

@@ -73,17 +73,6 @@ class LearntPrior(Prior, Protocol):
         ...
 
 
-def base_of(prior: Any) -> Prior:
-    """The prior before conditional terms."""
-    return prior if isinstance(prior, Prior) else prior.base
-
-
-def learnt_rules(prior: Any) -> tuple[RuleTerm, ...]:
-    """The rules that a model's prior has learnt, besides those it is conditioned on."""
-    base = base_of(prior)
-    return base.learnt if isinstance(base, LearntPrior) else ()
-
-
 @dataclass(frozen=True, eq=False)
 class IsotropicGaussian:
     """w_i ~ N(0, σ_ω²), with one σ_ω for all weights or one for each."""

@@ -1,11 +1,13 @@
-"""Terms: how a rule becomes a log-density log p_g(Φ_w(x) | x) of a network's output at a point of its region.
+"""Terms: how a rule becomes a log-density log p_g(Φ_w(x) | x) of what a function says at a case of the rule.
 
-One class per density and one row in `TERMS`; `default_term` says which belongs to which kind of rule. A term
-is calibrated once per rule (its scale, in model units) and is a pure function after that. docs/terms.md has
-the reasons.
+One class per density and one row in `TERMS`. The wall on the margin, `Distance`, scores every rule that is
+judged draw by draw; the others build on a view of the demand that only some kinds offer (`requirement.py`). A
+term is calibrated once per rule (its scale, in model units) and is a pure function after that. docs/terms.md
+has the reasons.
 
-Conventions: `located` says what a rule asks for at n points, in model units; `value` is y `(…, n)` in model
-units, or log class probabilities `(…, n, C)`; the result is `(…, n)`.
+Conventions: `demand` says what a rule asks at m cases, in model units; `value` is y `(…, m[, k])` in model
+units, or class probabilities `(…, m[, k], C)`, their logarithms where the term `reads_logs`; the result is
+`(…, m)`.
 """
 
 from __future__ import annotations
@@ -21,64 +23,51 @@ import numpy as np
 from jax.scipy.special import logsumexp, xlogy
 from jaxtyping import Array, Float
 
-from ocbnn import violation
 from ocbnn.errors import ModelError
 from ocbnn.model.likelihoods import HALF_LOG_2PI
-from ocbnn.model.measures import forbidden_intervals, log_total, plain_outputs, rule_scale
-from ocbnn.rules.located import (
-    AllowedClasses,
-    AllowedIntervals,
-    AllowedValues,
-    Located,
-    LocatedFunctions,
-    NormalMixture,
-    ProbabilityIntervals,
-    TargetClassProbabilities,
-    TargetProbability,
-)
-from ocbnn.rules.outputs import (
-    Classes,
-    ClassProbabilities,
-    Functions,
-    Intervals,
-    Normals,
-    ProbabilityTarget,
-    Values,
-)
+from ocbnn.rules.arrays import largest
+from ocbnn.rules.requirement import Requirement
 from ocbnn.schema import Target
 
 Strength = float | Float[Array, ""]
 LOG_FLOOR = math.log(1e-3)
 
 
-class Setting(NamedTuple):
+class Calibration(NamedTuple):
     """What a term may look at when it is calibrated for a rule."""
 
-    located: Located  # at a fixed low-discrepancy set of the region, in model units
+    requirement: Requirement
+    demand: Any  # at a fixed low-discrepancy set of the region, in model units
     target: Target
     bounded: bool  # whether the network's last hidden layer is bounded
     strength: float
 
 
 class Term(Protocol):
-    """A log-density over outputs.
+    """A log-density of what a function says at a case.
 
     Attributes:
         name: its key in `TERMS`.
-        accepts: the kinds of located output it can score.
         default_strength: used where neither the user nor a pilot has set one.
+        reads_logs: whether it takes logarithms of class probabilities.
+        climbable: whether it has a slope however far a function is from satisfying the rule.
     """
 
     name: ClassVar[str]
-    accepts: ClassVar[tuple[type, ...]]
     default_strength: ClassVar[float]
+    reads_logs: ClassVar[bool]
+    climbable: ClassVar[bool]
 
-    def calibrated(self, setting: Setting) -> Term:
+    def scores(self, requirement: Requirement, demand: Any) -> bool:
+        """Whether the rule offers what this term builds on."""
+        ...
+
+    def calibrated(self, rule: Calibration) -> Term:
         """This term with the constants of one rule, or a `ModelError` if it cannot score that rule."""
         ...
 
-    def log_density(self, output: Any, located: Located, value: Array, strength: Strength) -> Array:
-        """Log p_g `(…, n)`, up to a constant that does not depend on the value."""
+    def log_density(self, requirement: Requirement, demand: Any, value: Array, strength: Strength) -> Array:
+        """Log p_g `(…, m)`, up to a constant that does not depend on the value."""
         ...
 
 
@@ -101,20 +90,18 @@ class Distance:
     lead: float = 1.5
 
     name: ClassVar[str] = "distance"
-    accepts: ClassVar[tuple[type, ...]] = (
-        AllowedIntervals,
-        ProbabilityIntervals,
-        LocatedFunctions,
-        AllowedValues,
-        AllowedClasses,
-    )
     default_strength: ClassVar[float] = 1000.0
+    reads_logs: ClassVar[bool] = False
+    climbable: ClassVar[bool] = True
 
-    def calibrated(self, setting: Setting) -> Distance:
-        return replace(self, scale=rule_scale(setting.located))
+    def scores(self, requirement: Requirement, demand: Any) -> bool:
+        return requirement.judged == "draw"
 
-    def log_density(self, output: Any, located: Located, value: Array, strength: Strength) -> Array:
-        distance = violation.margin(output, located, plain_outputs(located, value)) / self.scale
+    def calibrated(self, rule: Calibration) -> Distance:
+        return replace(self, scale=rule.requirement.scale(rule.demand))
+
+    def log_density(self, requirement: Requirement, demand: Any, value: Array, strength: Strength) -> Array:
+        distance = requirement.margin(demand, value) / self.scale
         u = jax.nn.relu(distance + self.lead / jnp.sqrt(strength))
         squared = u * u
         # √(1 + u²) − 1 without the cancellation near zero.
@@ -141,43 +128,27 @@ class NegativeExponential:
     unit: float = 1.0
 
     name: ClassVar[str] = "negative-exponential"
-    accepts: ClassVar[tuple[type, ...]] = (AllowedIntervals, LocatedFunctions)
     default_strength: ClassVar[float] = 1e4
+    reads_logs: ClassVar[bool] = False
+    climbable: ClassVar[bool] = False
 
-    def calibrated(self, setting: Setting) -> NegativeExponential:
-        if isinstance(setting.located, LocatedFunctions):
-            return replace(self, unit=1.0)
-        return replace(self, unit=1.0 / setting.target.scale if self.raw else rule_scale(setting.located))
+    def scores(self, requirement: Requirement, demand: Any) -> bool:
+        return type(requirement).forbidden is not Requirement.forbidden
 
-    def log_density(self, output: Any, located: Located, value: Array, strength: Strength) -> Array:
-        if isinstance(located, AllowedIntervals):
-            penalty = self._intervals(located, value)
-        else:
-            assert isinstance(located, LocatedFunctions)
-            penalty = self._functions(output, located, value)
-        return -strength * penalty
+    def calibrated(self, rule: Calibration) -> NegativeExponential:
+        unit = rule.requirement.raw_unit(rule.target) if self.raw else rule.requirement.scale(rule.demand)
+        return replace(self, unit=unit)
+
+    def log_density(self, requirement: Requirement, demand: Any, value: Array, strength: Strength) -> Array:
+        sets = requirement.forbidden(demand, value)
+        assert sets is not None
+        inside = [math.prod([self.indicator(g) for g in each], start=jnp.ones(())) for each in sets]
+        return -strength * sum(inside, start=jnp.zeros(()))
 
     def indicator(self, g: Array) -> Array:
         """The soft indicator σ_{τ0,τ1} of g ≤ 0, a product of logistics as tanh z + 1 = 2 logistic(2z)."""
         g = g / self.unit if self.unit != 1.0 else g
         return jax.nn.sigmoid(-2.0 * self.tau0 * g) * jax.nn.sigmoid(-2.0 * self.tau1 * g)
-
-    def _intervals(self, located: AllowedIntervals, value: Array) -> Array:
-        penalty: Any = 0.0
-        for left, right in forbidden_intervals(located):
-            inside: Any = 1.0
-            if left is not None:
-                inside = self.indicator(left - value)
-            if right is not None:
-                inside = inside * self.indicator(value - right)
-            penalty = penalty + inside
-        return jnp.broadcast_to(penalty, value.shape)
-
-    def _functions(self, output: Any, located: LocatedFunctions, value: Array) -> Array:
-        gs = violation.inequalities(output, located, plain_outputs(located, value))
-        if output.negative:
-            return math.prod([self.indicator(g) for g in gs], start=jnp.ones(()))
-        return sum([self.indicator(-g) for g in gs], start=jnp.zeros(()))
 
 
 @dataclass(frozen=True)
@@ -190,16 +161,20 @@ class Beta:
     """
 
     name: ClassVar[str] = "beta"
-    accepts: ClassVar[tuple[type, ...]] = (AllowedClasses,)
     default_strength: ClassVar[float] = 100.0
+    reads_logs: ClassVar[bool] = True
+    climbable: ClassVar[bool] = True
 
-    def calibrated(self, setting: Setting) -> Beta:
+    def scores(self, requirement: Requirement, demand: Any) -> bool:
+        return _allowed_classes(requirement, demand) is not None
+
+    def calibrated(self, rule: Calibration) -> Beta:
         return self
 
-    def log_density(self, output: Any, located: Located, value: Array, strength: Strength) -> Array:
-        assert isinstance(located, AllowedClasses)
-        allowed = violation.largest(jnp.where(located.allowed, value, -jnp.inf))
-        forbidden = violation.largest(jnp.where(located.allowed, -jnp.inf, value))
+    def log_density(self, requirement: Requirement, demand: Any, value: Array, strength: Strength) -> Array:
+        classes = _allowed_classes(requirement, demand)
+        allowed = largest(jnp.where(classes, value, -jnp.inf))
+        forbidden = largest(jnp.where(classes, -jnp.inf, value))
         # log r/(1 − r), stopped at the mode, where it is log(strength).
         mode = jnp.log(strength)
         log_odds = jnp.where(allowed - forbidden < mode, allowed - forbidden, mode)
@@ -224,8 +199,9 @@ class Dirichlet:
     floored: bool = False
 
     name: ClassVar[str] = "dirichlet"
-    accepts: ClassVar[tuple[type, ...]] = (AllowedClasses,)
     default_strength: ClassVar[float] = 10.0
+    reads_logs: ClassVar[bool] = True
+    climbable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0.0 < self.c < 1.0:
@@ -233,15 +209,18 @@ class Dirichlet:
         if self.alpha is not None and not min(self.alpha) > 0:
             raise ModelError(f"Every α of a Dirichlet is positive, not {self.alpha}.")
 
-    def calibrated(self, setting: Setting) -> Dirichlet:
-        assert isinstance(setting.located, AllowedClasses)
-        classes = setting.located.allowed.shape[-1]
+    def scores(self, requirement: Requirement, demand: Any) -> bool:
+        return _allowed_classes(requirement, demand) is not None
+
+    def calibrated(self, rule: Calibration) -> Dirichlet:
+        allowed = _allowed_classes(rule.requirement, rule.demand)
+        classes = allowed.shape[-1]
         if self.alpha is not None and len(self.alpha) != classes:
             raise ModelError(f"alpha has {len(self.alpha)} entries, but the target has {classes} classes.")
-        smallest = float(np.min(self.concentration(setting.located, setting.strength)))
+        smallest = float(np.min(self.concentration(allowed, rule.strength)))
         if smallest >= 1.0:
             return self
-        if not setting.bounded:
+        if not rule.bounded:
             raise ModelError(
                 f"A Dirichlet with α = {smallest:g} < 1 is unbounded where that class has probability 0, and "
                 "with an unbounded activation the prior can be improper. Use α ≥ 1 (a larger strength or a "
@@ -254,16 +233,15 @@ class Dirichlet:
         )
         return replace(self, floored=True)
 
-    def concentration(self, located: AllowedClasses, strength: Strength) -> Array:
-        """α for each class at each point."""
+    def concentration(self, allowed: Array, strength: Strength) -> Array:
+        """α for each class at each case."""
         if self.alpha is not None:
-            return jnp.broadcast_to(jnp.asarray(self.alpha), located.allowed.shape)
+            return jnp.broadcast_to(jnp.asarray(self.alpha), allowed.shape)
         factor = self.c if self.reference else 1.0 - self.c
-        return strength * jnp.where(located.allowed, 1.0, factor)
+        return strength * jnp.where(allowed, 1.0, factor)
 
-    def log_density(self, output: Any, located: Located, value: Array, strength: Strength) -> Array:
-        assert isinstance(located, AllowedClasses)
-        alpha = self.concentration(located, strength)
+    def log_density(self, requirement: Requirement, demand: Any, value: Array, strength: Strength) -> Array:
+        alpha = self.concentration(_allowed_classes(requirement, demand), strength)
         if self.floored:
             value = jnp.where((alpha < 1.0) & (value < LOG_FLOOR), LOG_FLOOR, value)
         log_density = jnp.sum((alpha - 1.0) * value, axis=-1)
@@ -287,20 +265,25 @@ class GaussianMixture:
     unit: float = 1.0
 
     name: ClassVar[str] = "gaussian-mixture"
-    accepts: ClassVar[tuple[type, ...]] = (AllowedValues,)
     default_strength: ClassVar[float] = 1.0
+    reads_logs: ClassVar[bool] = False
+    climbable: ClassVar[bool] = True
 
-    def calibrated(self, setting: Setting) -> GaussianMixture:
-        return replace(self, unit=1.0 / setting.target.scale)
+    def scores(self, requirement: Requirement, demand: Any) -> bool:
+        return requirement.peaks(demand) is not None
 
-    def log_density(self, output: Any, located: Located, value: Array, strength: Strength) -> Array:
-        assert isinstance(located, AllowedValues)
-        margin = jnp.asarray(located.margin)[..., None]
+    def calibrated(self, rule: Calibration) -> GaussianMixture:
+        return replace(self, unit=1.0 / rule.target.scale)
+
+    def log_density(self, requirement: Requirement, demand: Any, value: Array, strength: Strength) -> Array:
+        peaks = requirement.peaks(demand)
+        assert peaks is not None
+        margin = jnp.asarray(peaks.margin)[..., None]
         sigma = 0.5 * margin if self.sigma is None else jnp.full_like(margin, self.sigma * self.unit)
-        total = jnp.sum(located.weights, axis=-1, keepdims=True)
-        log_weights = jnp.log(jnp.where(located.weights > 0, located.weights / total, 1.0))
-        log_weights = jnp.where(located.weights > 0, log_weights, -jnp.inf)
-        distance = jnp.where(located.weights > 0, value[..., None] - located.values, 0.0)
+        total = jnp.sum(peaks.weights, axis=-1, keepdims=True)
+        log_weights = jnp.log(jnp.where(peaks.weights > 0, peaks.weights / total, 1.0))
+        log_weights = jnp.where(peaks.weights > 0, log_weights, -jnp.inf)
+        distance = jnp.where(peaks.weights > 0, value[..., None] - peaks.values, 0.0)
         if self.levelled:
             log_mixture = _levelled(distance, log_weights, margin, sigma)
         else:
@@ -314,7 +297,7 @@ def _levelled(distance: Array, log_weights: Array, margin: Array, sigma: Array) 
     used = jnp.isfinite(log_weights)
     height = jnp.where(used, log_weights - level, 1.0)
     components = level + height * (1.0 - (distance / margin) ** 2)
-    return violation.largest(jnp.where(used, components, -jnp.inf))
+    return largest(jnp.where(used, components, -jnp.inf))
 
 
 @dataclass(frozen=True)
@@ -326,24 +309,26 @@ class TargetDivergence:
     """
 
     name: ClassVar[str] = "target-probability"
-    accepts: ClassVar[tuple[type, ...]] = (TargetProbability, TargetClassProbabilities)
     default_strength: ClassVar[float] = 100.0
+    reads_logs: ClassVar[bool] = True
+    climbable: ClassVar[bool] = True
 
-    def calibrated(self, setting: Setting) -> TargetDivergence:
+    def scores(self, requirement: Requirement, demand: Any) -> bool:
+        asked = requirement.asked(demand)
+        return asked is not None and asked.probability is not None
+
+    def calibrated(self, rule: Calibration) -> TargetDivergence:
         return self
 
-    def log_density(self, output: Any, located: Located, value: Array, strength: Strength) -> Array:
-        if isinstance(located, TargetClassProbabilities):
-            asked, predicted = jnp.asarray(located.probability), value
-        else:
-            assert isinstance(located, TargetProbability)
-            members = jnp.asarray(located.members)
-            inside, outside = log_total(value, members), log_total(value, ~members)
-            asked = jnp.stack([located.probability, 1.0 - located.probability], axis=-1)
-            predicted = jnp.stack([inside, outside], axis=-1)
+    def log_density(self, requirement: Requirement, demand: Any, value: Array, strength: Strength) -> Array:
+        asked = requirement.asked(demand)
+        assert asked is not None
+        stated, predicted = jnp.asarray(asked.probability), value
+        if asked.events is not None:
+            predicted = log_total(value[..., None, :], jnp.asarray(asked.events))
         # 0·(−inf) is 0 here: a class nobody asks for may be impossible.
-        cross = jnp.where(asked > 0, asked * jnp.where(asked > 0, predicted, 0.0), 0.0)
-        return strength * jnp.sum(cross - xlogy(asked, asked), axis=-1)
+        cross = jnp.where(stated > 0, stated * jnp.where(stated > 0, predicted, 0.0), 0.0)
+        return strength * jnp.sum(cross - xlogy(stated, stated), axis=-1)
 
 
 @dataclass(frozen=True)
@@ -351,18 +336,26 @@ class OutputDensity:
     """strength·log D_y(Φ_w(x)) for `y ~ Normal(…)` and mixtures of normals."""
 
     name: ClassVar[str] = "output-density"
-    accepts: ClassVar[tuple[type, ...]] = (NormalMixture,)
     default_strength: ClassVar[float] = 1.0
+    reads_logs: ClassVar[bool] = False
+    climbable: ClassVar[bool] = True
 
-    def calibrated(self, setting: Setting) -> OutputDensity:
+    def scores(self, requirement: Requirement, demand: Any) -> bool:
+        asked = requirement.asked(demand)
+        return asked is not None and asked.normals is not None
+
+    def calibrated(self, rule: Calibration) -> OutputDensity:
         return self
 
-    def log_density(self, output: Any, located: Located, value: Array, strength: Strength) -> Array:
-        assert isinstance(located, NormalMixture)
-        used = located.weight > 0
-        sd = jnp.where(used, located.sd, 1.0)
-        standardised = jnp.where(used, (value[..., None] - located.mean) / sd, 0.0)
-        log_weight = jnp.where(used, jnp.log(jnp.where(used, located.weight, 1.0)), -jnp.inf)
+    def log_density(self, requirement: Requirement, demand: Any, value: Array, strength: Strength) -> Array:
+        asked = requirement.asked(demand)
+        assert asked is not None
+        assert asked.normals is not None
+        weight, mean, sd = asked.normals
+        used = weight > 0
+        sd = jnp.where(used, sd, 1.0)
+        standardised = jnp.where(used, (value[..., None] - mean) / sd, 0.0)
+        log_weight = jnp.where(used, jnp.log(jnp.where(used, weight, 1.0)), -jnp.inf)
         components = log_weight - 0.5 * standardised**2 - jnp.log(sd) - HALF_LOG_2PI
         return strength * logsumexp(components, axis=-1)
 
@@ -380,17 +373,14 @@ TERMS: dict[str, Term] = {
     )
 }
 
-DEFAULTS: dict[type, str] = {
-    Intervals: "distance",
-    Functions: "distance",
-    Values: "gaussian-mixture",
-    Classes: "beta",
-    ProbabilityTarget: "target-probability",
-    ClassProbabilities: "target-probability",
-    Normals: "output-density",
-}
+
+def log_total(log_probabilities: Array, members: Array) -> Array:
+    """Log of the total probability of `members`; −inf, without a NaN gradient, where there are none."""
+    some = jnp.any(members, axis=-1)
+    total = logsumexp(jnp.where(members | ~some[..., None], log_probabilities, -jnp.inf), axis=-1)
+    return jnp.where(some, jnp.where(total < 0.0, total, 0.0), -jnp.inf)
 
 
-def default_term(output: Any) -> Term:
-    """The term that scores this kind of output unless another is asked for."""
-    return TERMS[DEFAULTS[type(output)]]
+def _allowed_classes(requirement: Requirement, demand: Any) -> Any:
+    allowed = requirement.allowed(demand)
+    return None if allowed is None else allowed.classes

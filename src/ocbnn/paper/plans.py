@@ -28,8 +28,8 @@ from importlib.resources import files
 from typing import Any
 
 from ocbnn.inference import Settings, WarmStart, ess
-from ocbnn.inference.base import Engine
 from ocbnn.inference.engines import ENGINES
+from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.model.terms import TERMS, Term
 from ocbnn.paper.outcome import PaperError, require_setting

@@ -36,7 +36,7 @@ APPLICATIONS: dict[str, str] = {
 }
 
 EXPERIMENTS: dict[str, str] = {**FIGURES, **APPLICATIONS}
-"""By name, as `module:function` of this room: they are imported when they run."""
+"""By name, as `module:function` of this package: they are imported when they run."""
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "fig3": ("fig3a", "fig3b", "fig3c"),

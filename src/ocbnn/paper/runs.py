@@ -13,19 +13,17 @@ import pandas as pd
 from jaxtyping import Float
 
 from ocbnn.amortize import AmortizedPrior, Learning
+from ocbnn.checking.check import Rule, check_rules
 from ocbnn.checking.convergence import mixing
 from ocbnn.errors import OCBNNWarning
 from ocbnn.estimators.files import save_posterior
 from ocbnn.inference import infer
-from ocbnn.inference.feed import rule_terms, with_rules
 from ocbnn.inference.result import Result
 from ocbnn.model.model import Model, unstandardized
 from ocbnn.paper.plans import Plan
 from ocbnn.paper.watching import one_fit
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import Table, as_coded, function_draws
-from ocbnn.posterior.satisfaction import satisfaction
-from ocbnn.posterior.search import Rule
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 
@@ -49,11 +47,7 @@ def build(
         options.pop("strength", None)
     model = Model.build(**{**options, "rules": said, "term": plan.term if said else None, **changes})
     # Engines on minibatches redraw as many points as `drawn` says.
-    return (
-        with_rules(model, [replace(rule, drawn=0) for rule in rule_terms(model)])
-        if plan.fixed_points
-        else model
-    )
+    return model.with_terms([replace(rule, drawn=0) for rule in model.terms]) if plan.fixed_points else model
 
 
 def run(
@@ -191,7 +185,7 @@ def rule_figures(
     posterior: Posterior, rules: Sequence[Rule] | None = None, *, seed: int = 0, points: int = 1000
 ) -> dict[str, float | None]:
     """The four figures of satisfaction, of all deterministic rules together."""
-    overall = satisfaction(posterior, rules, points=points, key=seed).overall
+    overall = check_rules(posterior, rules, points=points, key=seed).overall
     found = {name: getattr(overall, name) for name in SATISFACTION}
     return {name: None if figure is None else figure.value for name, figure in found.items()}
 

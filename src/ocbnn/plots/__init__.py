@@ -2,18 +2,23 @@
 
 - `style.py`: the one style, and what its colours mean.
 - `slices.py`: what a posterior says along one column, as plain numbers; `bands.py` draws it.
-- `class_maps.py`, `obedience.py`, `priors.py`, `rejections.py`, `chains.py`, `reliability.py`, `changes.py`:
+- `class_maps.py`, `checks.py`, `priors.py`, `rejections.py`, `chains.py`, `reliability.py`, `changes.py`:
   one kind of picture each.
 """
 
 from ocbnn.plots.bands import draw_slice, predictive_band
 from ocbnn.plots.chains import ChainFigures, agreement, chain_figures, diagnostics
-from ocbnn.plots.changes import Shift, changes
 from ocbnn.plots.class_maps import class_regions
-from ocbnn.plots.obedience import RuleFigure, draw_rules, satisfaction
-from ocbnn.plots.priors import prior_and_posterior
-from ocbnn.plots.rejections import rejection_curve
-from ocbnn.plots.reliability import calibration
+from ocbnn.plots.figures import (
+    RuleFigure,
+    Shift,
+    calibration,
+    changes,
+    draw_rules,
+    prior_and_posterior,
+    rejection_curve,
+    satisfaction,
+)
 from ocbnn.plots.slices import Slice, sliced
 
 __all__ = [

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from ocbnn.checking.check import Rule
 from ocbnn.plots.slices import COVERAGE, Curve, Kind, RuledZone, Slice, sliced
 from ocbnn.plots.style import (
     CLASSES,
@@ -27,7 +28,6 @@ from ocbnn.plots.style import (
     with_unit,
 )
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.search import Rule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from ocbnn.checking.check import Rule, as_rule_terms
 from ocbnn.errors import OCBNNError
 from ocbnn.plots.slices import reference_row, slice_positions
 from ocbnn.plots.style import (
@@ -23,7 +24,6 @@ from ocbnn.plots.style import (
 )
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.predict import predict
-from ocbnn.posterior.search import Rule, as_rule_terms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from ocbnn.checking.cases import rule_name
+from ocbnn.checking.check import Rule, as_rule_terms
 from ocbnn.errors import OCBNNError
-from ocbnn.posterior.allowed import EnforcementError, allowed_intervals
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.predict import Summary, predict
-from ocbnn.posterior.search import Rule, as_rule_terms, rule_name
 from ocbnn.rules.constraint import Constraint
-from ocbnn.rules.located import AllowedClasses, ProbabilityIntervals
+from ocbnn.rules.requirement import Shares
 from ocbnn.schema import Column, Schema
 
 Kind = Literal["function", "observation"]
@@ -300,30 +300,26 @@ def _allowed(
     posterior: Posterior, rule: Constraint, coded: Float[np.ndarray, "n Q"], inside: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Allowed intervals of the one curve at the points inside `(m, K)`; None where there are no such."""
-    if rule.output.is_probabilistic:
+    if rule.is_predictive or not rule.requirement.is_pointwise:
         return None
-    classes = posterior.classes
-    if not classes:
-        try:
-            allowed = allowed_intervals((rule,), posterior.schema, coded[inside])
-        except EnforcementError:  # given as functions, or nothing is allowed: no band to draw
-            return None
-        return allowed.lower, allowed.upper
-    located = rule.locate(coded[inside], posterior.schema)
-    if len(classes) != 2:
+    allowed = rule.requirement.allowed(rule.demand(coded[inside], posterior.schema))
+    if allowed is None:
         return None
-    if isinstance(located, AllowedClasses):
-        allowed_class = np.asarray(located.allowed)
-        return np.where(allowed_class[:, :1], 0.0, 0.5), np.where(allowed_class[:, 1:], 1.0, 0.5)
-    if isinstance(located, ProbabilityIntervals):
-        return _of_second_class(located)
-    return None
+    if allowed.outputs is not None:
+        lower, upper = (np.asarray(ends, dtype=float) for ends in allowed.outputs)
+        return lower, upper
+    if len(posterior.classes) != 2:
+        return None
+    if allowed.classes is not None:
+        classes = np.asarray(allowed.classes)
+        return np.where(classes[:, :1], 0.0, 0.5), np.where(classes[:, 1:], 1.0, 0.5)
+    return None if allowed.shares is None else _of_second_class(allowed.shares)
 
 
-def _of_second_class(located: ProbabilityIntervals) -> tuple[np.ndarray, np.ndarray] | None:
+def _of_second_class(shares: Shares) -> tuple[np.ndarray, np.ndarray] | None:
     """Bounds on the classes named as bounds on the second class's probability."""
-    members = np.asarray(located.members)
-    lower, upper = np.asarray(located.lower, dtype=float), np.asarray(located.upper, dtype=float)
+    members = np.asarray(shares.members)
+    lower, upper = np.asarray(shares.lower, dtype=float), np.asarray(shares.upper, dtype=float)
     if (members[:, 0] == members[:, 1]).any():
         return None
     flipped = members[:, :1]

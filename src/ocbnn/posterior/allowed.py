@@ -10,23 +10,17 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.optimize import linprog
 
-from ocbnn import violation
 from ocbnn.errors import OCBNNError
 from ocbnn.posterior.mixtures import Intervals, everything
+from ocbnn.rules.arrays import outside, total
 from ocbnn.rules.constraint import Constraint
-from ocbnn.rules.located import (
-    AllowedClasses,
-    AllowedIntervals,
-    AllowedValues,
-    Located,
-    LocatedFunctions,
-    ProbabilityIntervals,
-)
+from ocbnn.rules.requirement import Allowed, Shares
 from ocbnn.schema import Schema
 
 INSIDE = 1e-9
@@ -56,42 +50,64 @@ def rows_from(first: int) -> Iterator[None]:
 
 def applying(
     rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"]
-) -> Iterator[tuple[Constraint, np.ndarray, Located]]:
-    """Every deterministic rule that applies at some of the rows, with those rows and what it asks there."""
+) -> Iterator[tuple[Constraint, np.ndarray, Any]]:
+    """Every rule about single outputs that applies at some of the rows, with those rows and its demand there.
+
+    Rules that are judged by all draws together, or that compare several inputs, forbid no single output.
+    """
     for rule in rules:
-        if rule.output.is_probabilistic:
+        if rule.is_predictive or not rule.requirement.is_pointwise:
             continue
         rows = np.flatnonzero(rule.region.contains(coded, schema))
         if rows.size:
-            yield rule, rows, rule.locate(coded[rows], schema)
+            yield rule, rows, rule.demand(coded[rows], schema)
 
 
 def broken(
     rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"], values: np.ndarray
 ) -> Bool[np.ndarray, "... n"]:
-    """Whether any rule that applies is broken; values are raw y `(…, n)`, or probabilities `(…, n, C)`."""
+    """Whether any rule that applies is violated; values are raw y `(…, n)`, or probabilities `(…, n, C)`."""
     shape = values.shape[:-1] if _classes(schema) else values.shape
     result = np.zeros(shape, dtype=bool)
-    for rule, rows, located in applying(rules, schema, coded):
+    for rule, rows, demand in applying(rules, schema, coded):
         picked = values[..., rows, :] if _classes(schema) else values[..., rows]
         with np.errstate(all="ignore"):
-            # Written so that NaN counts as broken.
-            result[..., rows] |= ~(np.asarray(violation.margin(rule.output, located, picked)) <= 0)
+            # Written so that NaN counts as violated.
+            result[..., rows] |= ~(np.asarray(rule.requirement.margin(demand, picked)) <= 0)
     return result
 
 
+def listed(
+    rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"], *, all_of_them: bool
+) -> Iterator[tuple[np.ndarray, Allowed]]:
+    """The rows at which each rule applies, with the outputs that it allows there.
+
+    Rules that cannot list them are an error with `all_of_them`, and left out without.
+    """
+    for rule, rows, demand in applying(rules, schema, coded):
+        allowed = rule.requirement.allowed(demand)
+        if allowed is not None:
+            yield rows, allowed
+        elif all_of_them:
+            raise _only_by_rejection(rule, schema, rows)
+
+
 def allowed_intervals(
-    rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"]
+    rules: Sequence[Constraint],
+    schema: Schema,
+    coded: Float[np.ndarray, "n Q"],
+    *,
+    all_of_them: bool = True,
 ) -> Intervals:
     """The outputs that all rules allow at each row, in raw units; an error where there are none."""
     allowed = everything(len(coded))
-    for rule, rows, located in applying(rules, schema, coded):
-        here = _as_intervals(located)
-        if here is None:
-            raise _only_by_rejection(rule, schema, rows)
-        lower, upper = (np.tile(ends, (1, here.lower.shape[1])) for ends in everything(len(coded)))
+    for rows, here in listed(rules, schema, coded, all_of_them=all_of_them):
+        if here.outputs is None:
+            continue
+        one = _merged(Intervals(*(np.asarray(ends, dtype=float) for ends in here.outputs)))
+        lower, upper = (np.tile(ends, (1, one.lower.shape[1])) for ends in everything(len(coded)))
         lower[:, 1:], upper[:, 1:] = np.inf, -np.inf
-        lower[rows], upper[rows] = here
+        lower[rows], upper[rows] = one
         allowed = _intersection(allowed, Intervals(lower, upper))
     empty = np.flatnonzero(~(allowed.lower <= allowed.upper).any(axis=1))
     if empty.size:
@@ -100,15 +116,17 @@ def allowed_intervals(
 
 
 def allowed_classes(
-    rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"]
+    rules: Sequence[Constraint],
+    schema: Schema,
+    coded: Float[np.ndarray, "n Q"],
+    *,
+    all_of_them: bool = True,
 ) -> Bool[np.ndarray, "n C"]:
     """The classes that all class rules allow at each row; an error where there are none."""
     allowed = np.ones((len(coded), _classes(schema)), dtype=bool)
-    for rule, rows, located in applying(rules, schema, coded):
-        if isinstance(located, LocatedFunctions):
-            raise _only_by_rejection(rule, schema, rows)
-        if isinstance(located, AllowedClasses):
-            allowed[rows] &= np.asarray(located.allowed)
+    for rows, here in listed(rules, schema, coded, all_of_them=all_of_them):
+        if here.classes is not None:
+            allowed[rows] &= np.asarray(here.classes)
     empty = np.flatnonzero(~allowed.any(axis=1))
     if empty.size:
         raise nothing_allowed(rules, schema, coded, empty, "have no common allowed class")
@@ -130,39 +148,56 @@ def obeying_probabilities(
     probable class is not allowed, the nearest distribution in total variation is found by linear programming.
 
     Args:
-        rules: those in force.
+        rules: those in force; those that cannot list what they allow are left out.
         schema: of the rows.
         coded: the rows.
         probabilities: what the draws say.
         allowed: of which classes the most probable one has to be.
-        possible: which may have a probability at all; those allowed unless given.
+        possible: which may have a probability at all; default: those allowed.
     """
     possible = allowed if possible is None else possible
     result = np.array(probabilities, dtype=float)
-    bounds = [
-        (rows, located)
-        for _, rows, located in applying(rules, schema, coded)
-        if isinstance(located, ProbabilityIntervals)
-    ]
-    for rows, located in bounds:
-        result[rows] = _clipped(result[rows], located, possible[rows])
+    found = list(listed(rules, schema, coded, all_of_them=False))
+    bounds = [(rows, here.shares) for rows, here in found if here.shares is not None]
+    for rows, shares in bounds:
+        result[rows] = _clipped(result[rows], shares, possible[rows])
     impossible = []
-    for row in np.flatnonzero(broken(rules, schema, coded, result)):
-        here = [(located, int(np.searchsorted(rows, row))) for rows, located in bounds if row in rows]
-        found = _nearest_distribution(probabilities[row], allowed[row], possible[row], here)
-        if found is None:
+    for row in np.flatnonzero(_violated(found, result)):
+        here = [(shares, int(np.searchsorted(rows, row))) for rows, shares in bounds if row in rows]
+        nearest = _nearest_distribution(probabilities[row], allowed[row], possible[row], here)
+        if nearest is None:
             impossible.append(row)
         else:
-            result[row] = found
+            result[row] = nearest
     if impossible:
         what = "allow no common probabilities"
         if not possible[impossible[0]].all():
             what += " where a class that is not allowed gets none"
         raise nothing_allowed(rules, schema, coded, np.array(impossible), what)
-    still = np.flatnonzero(broken(rules, schema, coded, result))
+    still = np.flatnonzero(_violated(found, result))
     if still.size:
         raise nothing_allowed(rules, schema, coded, still, "cannot be obeyed together")
     return result
+
+
+def _violated(
+    found: Sequence[tuple[np.ndarray, Allowed]], probabilities: Float[np.ndarray, "n C"]
+) -> Bool[np.ndarray, " n"]:
+    """Whether the probabilities violate a class rule or a bound at each row."""
+    result = np.zeros(len(probabilities), dtype=bool)
+    for rows, here in found:
+        there = probabilities[rows]
+        if here.classes is not None:
+            best = np.where(here.classes, there, -np.inf).max(axis=1)
+            result[rows] |= ~(np.where(here.classes, -np.inf, there).max(axis=1) <= best)
+        if here.shares is not None:
+            result[rows] |= ~(_beyond(here.shares, there) <= 0)
+    return result
+
+
+def _beyond(shares: Shares, probabilities: Float[np.ndarray, "m C"]) -> Float[np.ndarray, " m"]:
+    """How far the members' total is outside of its bounds; 0 and below inside."""
+    return np.asarray(outside(total(probabilities, shares.members), shares.lower, shares.upper))
 
 
 def nothing_allowed(
@@ -183,30 +218,13 @@ def nothing_allowed(
 def _only_by_rejection(rule: Constraint, schema: Schema, rows: np.ndarray) -> RowError:
     return RowError(
         rows,
-        f"the rule `{rule.text(schema)}` is given as functions, whose allowed outputs cannot be listed, so "
-        "that no predictive can be truncated to them; enforce all rules by rejecting draws and none by "
-        "truncation, or write it in words.",
+        f"the outputs that the rule `{rule.text(schema)}` allows cannot be listed, so no predictive can be "
+        "truncated to them; enforce all rules by rejecting draws and none by truncation.",
     )
 
 
 def _classes(schema: Schema) -> int:
     return 0 if schema.target is None else len(schema.target.classes)
-
-
-def _as_intervals(located: Located) -> Intervals | None:
-    """The outputs that one rule allows; None where they cannot be listed."""
-    match located:
-        case AllowedIntervals(lower, upper):
-            return Intervals(np.asarray(lower, dtype=float), np.asarray(upper, dtype=float))
-        case AllowedValues(values, weights, margin):
-            half = np.asarray(margin)[:, None]
-            # A value at the very end of the margin must still be within it after rounding.
-            half = np.maximum(half - 4 * np.finfo(float).eps * (np.abs(values) + half), 0.0)
-            used = np.asarray(weights) > 0
-            return _merged(
-                Intervals(np.where(used, values - half, np.inf), np.where(used, values + half, -np.inf))
-            )
-    return None
 
 
 def _intersection(one: Intervals, other: Intervals) -> Intervals:
@@ -235,23 +253,22 @@ def _merged(intervals: Intervals) -> Intervals:
 
 
 def _clipped(
-    probabilities: Float[np.ndarray, "m C"], located: ProbabilityIntervals, possible: Bool[np.ndarray, "m C"]
+    probabilities: Float[np.ndarray, "m C"], shares: Shares, possible: Bool[np.ndarray, "m C"]
 ) -> np.ndarray:
     """Each row with the members' total moved to the nearest part of its bounds; obeying rows unchanged."""
-    margin = np.asarray(violation.margin(None, located, probabilities))
-    outside = np.flatnonzero(margin > 0)
+    outside_of = np.flatnonzero(_beyond(shares, probabilities) > 0)
     result = probabilities.copy()
-    for row in outside:
-        members = np.asarray(located.members)[row]
-        total = float(probabilities[row, members].sum())
+    for row in outside_of:
+        members = np.asarray(shares.members)[row]
+        present = float(probabilities[row, members].sum())
         ends = [
-            _put_inside(total, float(low), float(high))
-            for low, high in zip(located.lower[row], located.upper[row], strict=True)
+            _put_inside(present, float(low), float(high))
+            for low, high in zip(shares.lower[row], shares.upper[row], strict=True)
             if low <= high
         ]
         if not ends or not (members & possible[row]).any() or not (~members & possible[row]).any():
             continue  # nothing can be moved: for the caller to refuse
-        wanted = min(ends, key=lambda end: abs(end - total))
+        wanted = min(ends, key=lambda end: abs(end - present))
         for part, share in ((members, wanted), (~members, 1.0 - wanted)):
             result[row, part] = _scaled(probabilities[row, part], share, possible[row, part])
     return result
@@ -276,7 +293,7 @@ def _nearest_distribution(
     start: Float[np.ndarray, " C"],
     allowed: Bool[np.ndarray, " C"],
     possible: Bool[np.ndarray, " C"],
-    bounds: list[tuple[ProbabilityIntervals, int]],
+    bounds: list[tuple[Shares, int]],
 ) -> Float[np.ndarray, " C"] | None:
     """The distribution nearest in total variation that obeys; None where there is none.
 
@@ -286,11 +303,11 @@ def _nearest_distribution(
     """
     slots = [
         [
-            (np.asarray(located.members)[at], float(low), float(high))
-            for low, high in zip(located.lower[at], located.upper[at], strict=True)
+            (np.asarray(shares.members)[at], float(low), float(high))
+            for low, high in zip(shares.lower[at], shares.upper[at], strict=True)
             if low <= high
         ]
-        for located, at in bounds
+        for shares, at in bounds
     ]
     rivals = possible & ~allowed
     leaders = np.flatnonzero(allowed) if rivals.any() else [-1]

@@ -17,16 +17,16 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from ocbnn.checking.cases import rule_name
+from ocbnn.checking.check import check_rules
+from ocbnn.checking.figures import Figure
 from ocbnn.errors import OCBNNError
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.posterior.allowed import rows_from
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.figures import Figure
 from ocbnn.posterior.functions import Table, as_coded, function_blocks
 from ocbnn.posterior.mixtures import Mixture, log_density
 from ocbnn.posterior.predict import obeying_draws, point_values, predict, restricted
-from ocbnn.posterior.satisfaction import satisfaction
-from ocbnn.posterior.search import rule_name
 
 POINTS = 500
 WHERE = 5
@@ -180,10 +180,8 @@ def point_predictions(posterior: Posterior, table: Table) -> np.ndarray:
 
 
 def _violation(posterior: Posterior, rule: RuleTerm, points: int, key: int) -> tuple[str, Figure]:
-    (found,) = satisfaction(posterior, [rule], points=points, key=key, ascent=False)
-    if found.epsilon_mean is not None:
-        return "violation", found.epsilon_mean
-    return "total variation", found.divergences["total_variation"].mean
+    (found,) = check_rules(posterior, [rule], points=points, key=key, ascent=False)
+    return found.measure, found.violation
 
 
 def _compared(with_rule: np.ndarray, without_rule: np.ndarray) -> LogScore:
@@ -200,7 +198,7 @@ def _changes(
 ) -> tuple[float, float | None, pd.DataFrame]:
     """Mean change inside the region, outside of it, and the places of the largest."""
     schema, data = with_rule.schema, with_rule.model.data
-    inside = rule.fresh(points, key)
+    inside = rule.fresh_inputs(points, key)
     outside = np.zeros((0, inside.shape[1]))
     if data is not None:
         rows = schema.to_raw(np.asarray(data.inputs, dtype=float))

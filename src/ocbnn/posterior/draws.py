@@ -20,16 +20,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ocbnn._version import __version__
+from ocbnn.checking.draws import Drawn
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.engines import ENGINES
-from ocbnn.inference.feed import all_rules, rule_terms
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.model import Data, Model
 from ocbnn.model.conditional import RuleTerm
-from ocbnn.model.likelihoods import Gaussian
-from ocbnn.model.priors import learnt_rules
 from ocbnn.rules.constraint import Constraint
-from ocbnn.schema import Schema, Target
 
 if TYPE_CHECKING:
     import xarray
@@ -49,7 +46,7 @@ DIAGNOSTICS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class Posterior(Drawn):
     """Draws, the model they belong to, and where they come from.
 
     Attributes:
@@ -99,29 +96,9 @@ class Posterior:
         )
 
     @property
-    def schema(self) -> Schema:
-        """The table that the model was made for."""
-        if self.model.schema is None:
-            raise OCBNNError("The model has no schema, so raw rows mean nothing to it; build it with one.")
-        return self.model.schema
-
-    @property
-    def target(self) -> Target:
-        """What is predicted."""
-        if self.schema.target is None:
-            raise OCBNNError("The schema has no target; infer it with Schema.infer(frame, target=…).")
-        return self.schema.target
-
-    @property
-    def classes(self) -> tuple[Any, ...]:
-        """The classes of the target; empty for regression."""
-        target = None if self.model.schema is None else self.model.schema.target
-        return () if target is None else target.classes
-
-    @property
     def rules(self) -> tuple[RuleTerm, ...]:
         """The rules of the model: those it is conditioned on, then those its base prior has learnt."""
-        return all_rules(self.model)
+        return self.model.rules
 
     @property
     def rules_in_force(self) -> tuple[Constraint, ...]:
@@ -133,28 +110,11 @@ class Posterior:
         """Whether draws follow one another in chains; else they are particles, members, or independent."""
         return bool(self.provenance.get("chains", self.draws.shape[0] > 1))
 
-    @property
-    def mask(self) -> Bool[np.ndarray, "chains draws"]:
-        """Which draws are kept, also where nothing was rejected."""
-        return np.ones(self.draws.shape[:2], dtype=bool) if self.kept is None else self.kept
+    def point_values(self, coded: Float[np.ndarray, "n Q"], values: np.ndarray) -> np.ndarray:
+        """The point prediction at coded inputs, as enforcement leaves it; the mean of the draws without."""
+        from ocbnn.posterior.predict import point_values  # which is made of what is here
 
-    @property
-    def flat(self) -> Float[np.ndarray, "S size"]:
-        """The kept draws, one chain after the other."""
-        if self.kept is None:
-            return self.draws.reshape(-1, self.draws.shape[2])
-        return self.draws[self.kept]
-
-    @property
-    def noise(self) -> Float[np.ndarray, " S"]:
-        """The standard deviation of the noise of every kept draw, in raw units; regression only."""
-        likelihood = self.model.likelihood
-        if not isinstance(likelihood, Gaussian):
-            raise OCBNNError(f"{self.target.name!r} is a class, which has no noise.")
-        flat = self.flat
-        if likelihood.noise is not None:
-            return np.full(len(flat), likelihood.noise * self.target.scale)
-        return np.exp(flat[:, self.model.network.size].astype(float)) * self.target.scale
+        return point_values(self, coded, values)
 
     def with_kept(self, kept: Bool[np.ndarray, "chains draws"]) -> Posterior:
         """The same draws with another mask."""
@@ -216,10 +176,10 @@ EMPIRICAL = (
 def _provenance(result: Result) -> dict[str, Any]:
     model = result.model
     engine = ENGINES.get(result.engine)
-    rules = [rule_provenance(rule) for rule in rule_terms(model)]
+    rules = [rule_provenance(rule) for rule in model.terms]
     # A rule that the base prior has learnt has neither a term nor a strength in this density.
     nothing = {"strength": None, "term": None, "learnt": True}
-    rules += [rule_provenance(rule) | nothing for rule in learnt_rules(model.prior)]
+    rules += [rule_provenance(rule) | nothing for rule in model.learnt]
     found = any(rule["points_found"] for rule in rules) or any(o.found_strength for o in result.rules)
     diagnostics = result.diagnostics
     return _plain(
@@ -229,7 +189,7 @@ def _provenance(result: Result) -> dict[str, Any]:
             "network": repr(model.network),
             "likelihood": repr(model.likelihood),
             "engine": result.engine,
-            "chains": engine is None or engine.collects == "along",
+            "chains": engine is None or engine.chains,
             "settings": result.settings,
             "seed": result.seed,
             "versions": {"ocbnn": __version__} | {name: version(name) for name in LIBRARIES},

@@ -17,20 +17,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float
 
+from ocbnn.checking.cases import margins_at, require_points, rule_name
+from ocbnn.checking.check import Rule
+from ocbnn.checking.figures import CONFIDENCE, Figure, require_confidence, share_figure
+from ocbnn.checking.search import climb, searchable
 from ocbnn.errors import OCBNNError
-from ocbnn.model.conditional import RuleTerm
-from ocbnn.posterior.allowed import EnforcementError, broken
+from ocbnn.model.conditional import RuleTerm, rule_vertices
+from ocbnn.posterior.allowed import EnforcementError
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.figures import CONFIDENCE, Figure, require_confidence, share_figure
-from ocbnn.posterior.functions import model_function_blocks
-from ocbnn.posterior.search import Rule, climb, deterministic, require_points, rule_name
-from ocbnn.posterior.truncate import Truncated, truncate
+from ocbnn.posterior.truncate import Truncated, enforceable, truncate
 
 __all__ = ["EnforcementError", "Rejection", "Truncated", "reject", "truncate"]
 
 POINTS = 2000
 BATCH = 256
 """Draws that are searched together."""
+STEP = 512
+"""Points whose margins are held at a time."""
 ROUNDS = 20
 """Searches in a batch at the most: each takes out the draws that it finds to violate."""
 
@@ -104,16 +107,20 @@ def reject(
     """
     require_confidence(confidence)
     require_points(points, key)
-    terms = deterministic(posterior, rules)
+    terms = enforceable(posterior, rules)
     flat = posterior.flat
     breaks = np.zeros((len(terms), len(flat)), dtype=bool)
     unjudged = np.zeros_like(breaks)
     found_in_all = 0
     for index, term in enumerate(terms):
-        tried = np.concatenate([term.fresh(points, key), term.rule.region.vertices(term.schema)])
-        breaks[index] = _breaks(posterior, term, flat, tried)
+        tried = term.fresh(points, key)
+        if searchable(term):
+            tried = np.concatenate([tried, rule_vertices(term.rule, term.schema)])
+        breaks[index] = _violate(posterior, term, flat, tried)
     if ascent and not breaks.any(axis=0).all():  # if nothing is left, there is nothing to search for
         for index, term in enumerate(terms):
+            if not searchable(term):
+                continue
             still = np.flatnonzero(~breaks[index])
             breaks[index, still], unjudged[index, still], found = _searched(posterior, term, flat[still], key)
             found_in_all += found
@@ -141,16 +148,17 @@ def reject(
     )
 
 
-def _breaks(
+def _violate(
     posterior: Posterior,
     term: RuleTerm,
     draws: Float[np.ndarray, "S size"],
     coded: Float[np.ndarray, "n Q"],
 ) -> Bool[np.ndarray, " S"]:
-    """Which draws break the rule at any of the points."""
+    """Which draws violate the rule at any of the points."""
     result = np.zeros(len(draws), dtype=bool)
-    for block, values in model_function_blocks(posterior, term.schema.to_model(coded), draws):
-        result |= broken((term.rule,), term.schema, coded[block], values).any(axis=1)
+    for begin in range(0, len(coded) if searchable(term) else 1, STEP):
+        some = coded[begin : begin + STEP] if searchable(term) else coded
+        result |= (margins_at(posterior, draws, term, some) > 0).any(axis=1)
     return result
 
 
@@ -159,11 +167,11 @@ def _searched(
 ) -> tuple[Bool[np.ndarray, " S"], Bool[np.ndarray, " S"], int]:
     """Which draws break the rule at points found by ascent, on which rounds ran out, and how many points."""
     breaks, unjudged = np.zeros((2, len(draws)), dtype=bool)
-    pool = np.zeros((0, len(term.schema.columns)))
+    pool = np.asarray(term.points.coded)[:0]
     for first in range(0, len(draws), BATCH):
         batch = np.arange(first, min(first + BATCH, len(draws)))
         if len(pool):  # what earlier batches broke, later ones may break too
-            breaks[batch] |= _breaks(posterior, term, draws[batch], pool)
+            breaks[batch] |= _violate(posterior, term, draws[batch], pool)
         for number in range(ROUNDS):
             alive = batch[~breaks[batch]]
             if not len(alive):
@@ -180,7 +188,7 @@ def _searched(
             )
             if not len(points):
                 break
-            found = _breaks(posterior, term, draws[alive], points)
+            found = _violate(posterior, term, draws[alive], points)
             if not found.any():
                 break
             breaks[alive[found]] = True
@@ -189,7 +197,7 @@ def _searched(
             unjudged[batch] = True
     kept = np.flatnonzero(~breaks)
     if len(pool) and len(kept):  # what later batches broke, earlier ones may break too
-        breaks[kept] = _breaks(posterior, term, draws[kept], pool)
+        breaks[kept] = _violate(posterior, term, draws[kept], pool)
     return breaks, unjudged, len(pool)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from ocbnn.model.outputs import function_values
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import model_function_blocks
 from ocbnn.posterior.predict import noisy, sample_observation
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def datatree(posterior: Posterior, rows: int = 200, seed: int = 0) -> xarray.Dat
         chosen = np.unique(np.linspace(0, total - 1, min(rows, total)).astype(int))
         inputs = np.asarray(data.inputs, dtype=float)[chosen]
         every = Posterior(posterior.draws, posterior.model)
-        values = np.concatenate([v for _, v in model_function_blocks(every, inputs)], axis=1)
+        values = function_values(posterior.model, every.flat, inputs)
         weights["function"] = values.reshape(chains, count, *values.shape[1:])
         observed = np.asarray(data.y)[chosen]
         if posterior.classes:

@@ -19,13 +19,13 @@ import numpy as np
 from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from jaxtyping import Bool, Float
 
+from ocbnn.checking.cases import is_whole
 from ocbnn.errors import OCBNNError
 from ocbnn.posterior import allowed as allowing
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import Table, as_coded, function_blocks, function_draws, whole
+from ocbnn.posterior.functions import Table, as_coded, function_blocks, function_draws
 from ocbnn.posterior.mixtures import Intervals, Mixture, quantiles, shortest_interval
 from ocbnn.rules.constraint import Constraint
-from ocbnn.rules.outputs import Functions
 
 if TYPE_CHECKING:
     from ocbnn.posterior.truncate import Truncated
@@ -202,7 +202,7 @@ def samples_of_no_rows(posterior: Posterior, count: int) -> np.ndarray:
 
 def require_count(count: int) -> None:
     """Refuse a number of samples that is none."""
-    if not whole(count) or count < 1:
+    if not is_whole(count) or count < 1:
         raise OCBNNError(f"A number of samples is a whole number, at least 1; got {count!r}.")
 
 
@@ -356,11 +356,11 @@ def _class_block(
     function = draws_summary(values, levels, coverage, obeying)
     probabilities = function.mean
     if rules:
-        allowed = allowing.allowed_classes(_in_words(rules), posterior.schema, coded)
+        allowed = allowing.allowed_classes(rules, posterior.schema, coded, all_of_them=False)
         probabilities = allowing.obeying_probabilities(
-            _in_words(rules), posterior.schema, coded, probabilities, allowed, np.ones_like(allowed)
+            rules, posterior.schema, coded, probabilities, allowed, np.ones_like(allowed)
         )
-        probabilities = _without_broken_functions(posterior, rules, coded, values, obeying, probabilities)
+        probabilities = _nearest_obeying(posterior, rules, coded, values, obeying, probabilities)
         best = np.argmax(np.where(allowed, probabilities, -1.0), axis=1)
     else:
         best = np.argmax(probabilities, axis=1)
@@ -369,7 +369,7 @@ def _class_block(
     return Prediction(labels(posterior, best), function, None, probabilities, epistemic, aleatoric)
 
 
-def _without_broken_functions(
+def _nearest_obeying(
     posterior: Posterior,
     rules: Sequence[Constraint],
     coded: Float[np.ndarray, "b Q"],
@@ -377,7 +377,7 @@ def _without_broken_functions(
     obeying: Bool[np.ndarray, "S b"] | None,
     probabilities: Float[np.ndarray, "b C"],
 ) -> Float[np.ndarray, "b C"]:
-    """The probabilities; where they break a rule given as functions, those of the nearest obeying draw."""
+    """The probabilities; where they violate a rule, those of the nearest draw that satisfies all."""
     wrong = allowing.broken(rules, posterior.schema, coded, probabilities)
     distance = np.abs(values - probabilities).sum(axis=-1)
     nearest = np.argmin(distance if obeying is None else np.where(obeying, distance, np.inf), axis=0)
@@ -426,10 +426,10 @@ def point_within(
 ) -> Float[np.ndarray, " b"]:
     """The mean of the draws within the allowed component that holds most of them.
 
-    Rules given as functions do not say what their components are: where the mean of what obeys breaks one,
-    the draw nearest to that mean is taken.
+    Some rules cannot list the outputs they allow: where the mean of what obeys violates one, the draw nearest
+    to that mean is taken.
     """
-    allowed = allowing.allowed_intervals(_in_words(rules), posterior.schema, coded)
+    allowed = allowing.allowed_intervals(rules, posterior.schema, coded, all_of_them=False)
     within = (values[..., None] >= allowed.lower) & (values[..., None] <= allowed.upper) & obeying[..., None]
     largest = np.argmax(within.sum(axis=0), axis=1)
     chosen = np.take_along_axis(within, largest[None, :, None], axis=2)[..., 0]
@@ -438,10 +438,6 @@ def point_within(
     wrong = allowing.broken(rules, posterior.schema, coded, mean)
     nearest = np.argmin(np.where(chosen, np.abs(values - mean), np.inf), axis=0)
     return np.where(wrong, values[nearest, np.arange(len(mean))], mean)
-
-
-def _in_words(rules: Sequence[Constraint]) -> tuple[Constraint, ...]:
-    return tuple(rule for rule in rules if not isinstance(rule.output, Functions))
 
 
 def _chosen(posterior: Posterior, count: int | None, generator: np.random.Generator) -> np.ndarray:

@@ -14,11 +14,10 @@ from pydantic import Field, JsonValue
 from ocbnn.amortize.prior import AmortizedPrior
 from ocbnn.amortize.stored import StoredLearnt, gaussian_arrays, restored_amortized, stored_amortized
 from ocbnn.errors import FileError, OCBNNError
-from ocbnn.inference.feed import all_rules, rule_terms
 from ocbnn.model import Model
 from ocbnn.model.conditional import ConditionalPrior, RuleTerm
 from ocbnn.model.networks import MLP
-from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, Prior, base_of, learnt_rules
+from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, Prior
 from ocbnn.posterior.draws import Posterior
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.files import RuleEntry
@@ -72,9 +71,8 @@ class StoredModel(Strict):
 # From objects to what is stored -----------------------------------------------------------------------------
 
 
-def stored_scale(prior: Prior | ConditionalPrior) -> float | Literal["each", "gaussian"]:
+def stored_scale(base: Prior) -> float | Literal["each", "gaussian"]:
     """The base prior's scale, or how it is stored as arrays."""
-    base = base_of(prior)
     if isinstance(base, AmortizedPrior | DiagonalGaussian):
         return "gaussian"
     if not isinstance(base, IsotropicGaussian):
@@ -82,15 +80,14 @@ def stored_scale(prior: Prior | ConditionalPrior) -> float | Literal["each", "ga
     return float(base.scale) if np.ndim(base.scale) == 0 else "each"
 
 
-def stored_learnt(prior: Prior | ConditionalPrior) -> StoredLearnt | None:
+def stored_learnt(base: Prior) -> StoredLearnt | None:
     """What the base prior has learnt, if it has."""
-    base = base_of(prior)
     return stored_amortized(base) if isinstance(base, AmortizedPrior) else None
 
 
-def prior_arrays(prior: Prior | ConditionalPrior) -> Arrays:
+def prior_arrays(base: Prior) -> Arrays:
     """What of the base prior is an array."""
-    match base_of(prior):
+    match base:
         case AmortizedPrior() as amortized:
             return gaussian_arrays(GAUSSIAN, amortized.gaussian) | gaussian_arrays(BASE, amortized.base)
         case DiagonalGaussian() as gaussian:
@@ -102,7 +99,7 @@ def prior_arrays(prior: Prior | ConditionalPrior) -> Arrays:
 
 def model_rules(model: Model) -> tuple[RuleTerm, ...]:
     """The rules the model is conditioned on, then all that its base prior has learnt."""
-    return (*rule_terms(model), *learnt_rules(model.prior))
+    return (*model.terms, *model.learnt)
 
 
 def written_names(model: Model) -> list[str | None]:
@@ -110,8 +107,8 @@ def written_names(model: Model) -> list[str | None]:
 
     One that a learnt rule shares with another says which it is.
     """
-    names = [term.rule.name for term in rule_terms(model)]
-    for term in learnt_rules(model.prior):
+    names = [term.rule.name for term in model.terms]
+    for term in model.learnt:
         name = term.rule.name
         while name is not None and name in names:
             name = f"{name} (learnt)"
@@ -137,7 +134,7 @@ def stored_truncation(posterior: Posterior) -> list[RuleEntry | str]:
 
 def arrays_of(posterior: Posterior) -> Arrays:
     """Everything that is an array: draws, mask, points of the rules."""
-    arrays = prior_arrays(posterior.model.prior)
+    arrays = prior_arrays(posterior.model.base)
     draws = posterior.draws
     arrays["draws"] = draws if draws.dtype == np.float32 else draws.astype(np.float64)
     if posterior.kept is not None:
@@ -215,7 +212,7 @@ def restored_posterior(
             model,
             stored.provenance,
             kept=arrays["kept"].astype(bool) if "kept" in arrays else None,
-            enforced=tuple(term for term in all_rules(model) if term.rule in flagged),
+            enforced=tuple(term for term in model.rules if term.rule in flagged),
             truncated=_restored_truncation(stored, schema),
             log_density=arrays.get("log_density"),
         )

@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from ocbnn.checking.cases import rule_name
+from ocbnn.checking.check import Rule, as_rule_terms
+from ocbnn.model.conditional import RuleTerm
 from ocbnn.posterior import allowed as allowing
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import Table, as_coded, function_blocks
@@ -39,7 +42,6 @@ from ocbnn.posterior.predict import (
     require_count,
     samples_of_no_rows,
 )
-from ocbnn.posterior.search import Rule, deterministic
 from ocbnn.rules.constraint import Constraint
 
 LEAST_MASS = 1e-6
@@ -49,12 +51,35 @@ LEAST_MASS = 1e-6
 def truncate(posterior: Posterior, rules: Sequence[Rule] | None = None) -> Truncated:
     """Predictions restricted to what the deterministic rules allow; the model's own unless given.
 
-    What was enforced on the posterior before stays in force. Nothing can be truncated to a rule given as
-    functions: where one applies, also one that draws were rejected for, a prediction is an error.
+    What was enforced on the posterior before stays in force. Nothing can be truncated to a rule that cannot
+    list the outputs it allows: where one applies, also one that draws were rejected for, a prediction is an
+    error. A rule that compares several inputs is refused: it forbids no single output.
     """
-    named = tuple(term.rule for term in deterministic(posterior, rules))
+    terms = enforceable(posterior, rules)
+    for term in terms:
+        if not term.rule.requirement.is_pointwise:
+            raise allowing.EnforcementError(
+                f"{rule_name(term)!r} compares several inputs, so no single prediction can be restricted to "
+                "it; enforce it by rejecting draws."
+            )
+    named = tuple(term.rule for term in terms)
     earlier = (rule for rule in posterior.rules_in_force if rule not in named)
     return Truncated(posterior, (*named, *earlier))
+
+
+def enforceable(posterior: Posterior, rules: Sequence[Rule] | None) -> tuple[RuleTerm, ...]:
+    """The rules that can be enforced; an error where another one was named, or there is none."""
+    terms = as_rule_terms(posterior, rules)
+    predictive = [term for term in terms if term.rule.is_predictive]
+    if rules is not None and predictive:
+        raise allowing.EnforcementError(
+            f"{rule_name(predictive[0])!r} says how outputs are distributed: no single output breaks it, "
+            "so it cannot be enforced; leave it out, and read its divergences instead."
+        )
+    terms = tuple(term for term in terms if not term.rule.is_predictive)
+    if not terms:
+        raise allowing.EnforcementError("There is no deterministic rule to enforce; give rules=[…].")
+    return terms
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@
 - `page.py`, `page.html.j2`, `page.css`: the page.
 """
 
+from ocbnn.report.build import gather
 from ocbnn.report.evidence import Evidence
-from ocbnn.report.gathering import gather
 from ocbnn.report.page import html, write
 
 __all__ = ["Evidence", "gather", "html", "write"]

@@ -15,12 +15,12 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from ocbnn.checking.figures import Figure
 from ocbnn.errors import FileError
 from ocbnn.plots.chains import ChainFigures
 from ocbnn.plots.slices import Slice
 from ocbnn.posterior.calibration import Calibration
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.figures import Figure
 from ocbnn.storing.plain import plain
 
 VERSION = 1
@@ -136,7 +136,7 @@ class RuleFacts:
         measure: "violation", or for a probabilistic rule "total variation".
         violation: `epsilon_mean`, or the mean total variation: what the tolerance speaks of.
         without: the same under the posterior without rules.
-        epsilon_worst, draws_violating, points_violating, mass_outside: as `posterior.satisfaction` has them.
+        epsilon_worst, draws_violating, points_violating, mass_outside: as `RuleCheck` has them.
         unmet_reason: why the fit could not keep it, where it said so.
     """
 

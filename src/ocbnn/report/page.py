@@ -16,7 +16,7 @@ from ocbnn._version import __version__
 from ocbnn.errors import FileError, OCBNNError
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.files import MODEL, NAMES
-from ocbnn.report import pictures, words
+from ocbnn.report import pictures, sentences
 from ocbnn.report.evidence import Evidence, fingerprint
 from ocbnn.storing.plain import plain_text
 from ocbnn.storing.whole import write_text
@@ -79,8 +79,8 @@ def html(evidence: Evidence, *, twin: str | None = None) -> str:
     """The page as text; `twin` is the name of the file that holds the same figures."""
     return _template().render(
         evidence=evidence,
-        verdict=words.verdict(evidence),
-        words=words,
+        verdict=sentences.verdict(evidence),
+        words=sentences,
         rules_picture=pictures.rules_picture(evidence),
         changes_picture=pictures.changes_picture(evidence),
         band_pictures=pictures.band_pictures(evidence),

@@ -1,11 +1,9 @@
 """WHAT the expert says: sentences about outputs, and the constraints they mean.
 
-- `grammar.lark` the shape of a sentence; `syntax.py` text → tree, errors in words; `trees.py`, `words.py`
-- `reading.py` conditions and arithmetic; `labels.py` levels and classes
-- `forms.py`, `distributions.py`, `amounts.py` what is said of the output
-- `outputs.py` the forms it can have; `intervals.py` what a formula allows at each point
-- `located.py` what an output asks for at points, as arrays
-- `constraint.py` region and output together; `parse.py` the whole way; `files.py` rules.yaml
+- `constraint.py`: region and requirement together; `parse.py` text → constraint; `files.py` rules.yaml.
+- `requirement.py`: the questions that every kind of rule answers; `kinds/`: one file per kind.
+- `margins.py`: by how much functions violate a rule, for all kinds.
+- `formulas.py`, `ranges.py`, `arrays.py`, `divergences.py`: what kinds share.
 """
 
 from ocbnn.rules.constraint import Constraint

@@ -5,37 +5,35 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ocbnn.errors import RuleError
 from ocbnn.language.expressions import Always, Condition, text
-from ocbnn.rules.outputs import Functions, Inequality, RuleOutput
+from ocbnn.rules.kinds.functions import Functions, Inequality
+from ocbnn.rules.requirement import RAW, Requirement, Units
 
 if TYPE_CHECKING:
     from ocbnn.language.expressions import Array
     from ocbnn.regions import Region
-    from ocbnn.rules.located import Located
     from ocbnn.schema import Schema
 
 EVERYWHERE = Always()
-TOLERANCE = 0.01
-PROBABILISTIC_TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """Where a rule applies, and what it says of the output there.
+    """Where a rule applies, and what it asks of the function there.
 
     Attributes:
         region: the inputs the rule speaks of.
-        output: what it says of the output there.
+        requirement: what it asks of the function there.
         condition: the region in words, as the rule wrote it; `Always` for rules that were not written.
         name, source, reason: what people call it, who says so, and why.
         tolerance: the share of violation that is accepted, in [0, 1); None for the default.
     """
 
     region: Region
-    output: RuleOutput
+    requirement: Requirement
     condition: Condition = EVERYWHERE
     name: str | None = None
     source: str | None = None
@@ -80,30 +78,32 @@ class Constraint:
             raise RuleError(
                 "`inequalities` takes one or more functions g(x, y); the rule is about where they are <= 0."
             )
-        output = Functions(functions, negative)
-        return cls(region, output, Always(), name, source, reason, tolerance)
+        return cls(region, Functions(functions, negative), Always(), name, source, reason, tolerance)
 
     @property
     def effective_tolerance(self) -> float:
-        """The tolerance given, else 0.01, or 0.05 for a probabilistic rule."""
-        if self.tolerance is not None:
-            return self.tolerance
-        return PROBABILISTIC_TOLERANCE if self.output.is_probabilistic else TOLERANCE
+        """The tolerance given, else the default of its kind."""
+        return self.requirement.default_tolerance if self.tolerance is None else self.tolerance
 
-    def locate(self, coded: Array, schema: Schema) -> Located:
-        """What the rule asks of the output at these coded points; y in raw units."""
-        return self.output.locate(coded, schema)
+    @property
+    def is_predictive(self) -> bool:
+        """Whether it is judged by all draws together rather than draw by draw."""
+        return self.requirement.judged == "predictive"
+
+    def demand(self, points: Array, schema: Schema, units: Units = RAW) -> Any:
+        """What the rule asks at the cases of these points; y in raw units unless others are given."""
+        return self.requirement.demand(self.requirement.cases(points, schema), schema, units)
 
     def text(self, schema: Schema) -> str:
         """Canonical text, `if … then …` or `always …`; for functions from Python a description."""
         target_name = "y" if schema.target is None else schema.target.name
         names = (*schema.names, target_name, "y")
-        output = self.output.text(target_name, names)
-        if isinstance(self.output, Functions):
-            return f"within {self.region!r}: {output}"
+        asked = self.requirement.text(target_name, names)
+        if not self.requirement.in_words:
+            return f"within {self.region!r}: {asked}"
         if isinstance(self.condition, Always):
-            return f"always {output}"
-        return f"if {text(self.condition, target_name, names)} then {output}"
+            return f"always {asked}"
+        return f"if {text(self.condition, target_name, names)} then {asked}"
 
 
 def _tolerance(value: object) -> float:

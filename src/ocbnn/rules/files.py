@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict, StrictFloat, StrictInt, StrictStr, V
 
 from ocbnn.errors import RuleError
 from ocbnn.language.messages import did_you_mean, listed, quoted
-from ocbnn.rules.outputs import Functions
 from ocbnn.rules.parse import parse_rule
 
 if TYPE_CHECKING:
@@ -46,13 +45,18 @@ class RuleEntry(BaseModel):
         Raises:
             RuleError: nothing that can be written reads as this rule.
         """
-        if isinstance(rule.output, Functions):
+        if not rule.requirement.in_words:
             raise RuleError(
-                f"{who} is made from Python functions, which cannot be written to a file. Write it as text."
+                f"{who} cannot be written to a file: its kind, such as Python functions, has no text that "
+                "can be read back. Write it in words."
             )
         text = rule.text(schema)
         again = parse_rule(text, schema)
-        if (again.region, again.condition, again.output) != (rule.region, rule.condition, rule.output):
+        if (again.region, again.condition, again.requirement) != (
+            rule.region,
+            rule.condition,
+            rule.requirement,
+        ):
             raise RuleError(
                 f"{who} has a region of its own, not that of its condition; `{text}` would not say the same. "
                 "Make it with `parse_rule`."

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from ocbnn.errors import OCBNNError, RuleError
 from ocbnn.language.expressions import Always, Condition
 from ocbnn.language.reading import read_condition
-from ocbnn.language.syntax import Sentence, parse
-from ocbnn.language.trees import branches
+from ocbnn.language.syntax import Sentence, branches, parse
 from ocbnn.regions import region_of
 from ocbnn.rules.constraint import Constraint
-from ocbnn.rules.forms import read_output
+from ocbnn.rules.kinds import read_requirement
 
 if TYPE_CHECKING:
-    from ocbnn.language.trees import Branch
+    from ocbnn.language.syntax import Branch
     from ocbnn.regions import Region
     from ocbnn.schema import Schema
 
@@ -37,7 +36,8 @@ def parse_rule(
         name: what people call the rule.
         source: who says so, such as "KDIGO 2012, section 3".
         reason: why.
-        tolerance: the share of violation that is accepted, in [0, 1); 0.01 unless said (0.05: probabilistic).
+        tolerance: the share of violation that is accepted, in [0, 1); default: 0.01, for
+            probabilistic rules 0.05.
         line: the line of the file the rule came from, for errors.
 
     Raises:
@@ -54,10 +54,10 @@ def parse_rule(
     tree = parse(sentence)
     *conditions, stated = branches(tree)
     condition: Condition = read_condition(sentence, conditions[0]) if conditions else Always()
-    output = read_output(sentence, stated, schema.target)
+    requirement = read_requirement(sentence, stated, schema.target)
     region = _region(sentence, conditions[0], condition) if conditions else region_of(condition, schema)
     try:
-        return Constraint(region, output, condition, name, source, reason, tolerance)
+        return Constraint(region, requirement, condition, name, source, reason, tolerance)
     except RuleError as error:
         raise RuleError(error.message, line=line) from None
 

@@ -202,14 +202,14 @@ def restored_rule(
     """
     points, weights = arrays[f"rules.{index}.points"], arrays[f"rules.{index}.weights"]
     rule = rule if stored.name is None else dataclasses.replace(rule, name=stored.name)
-    # Points need a rule term to be located, and a rule term needs points: begin with none.
+    # Points are placed by a rule term, and a rule term needs points: begin with none.
     empty = RuleTerm(rule, schema, restored_term(stored), None, stored.reduction)  # type: ignore[arg-type]
-    located = empty.at(points, weights=weights, strength=stored.strength)
+    at = empty.at(points, weights=weights, strength=stored.strength)
     return dataclasses.replace(
         empty,
-        points=located,
+        points=at,
         sampler=stored.sampler,
-        data=points[: stored.drawn or None],
+        data=points[: stored.drawn or None, : len(schema.columns)],
         drawn=stored.drawn,
         strength_is_free=stored.strength_is_free,
     )

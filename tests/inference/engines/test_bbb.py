@@ -13,7 +13,8 @@ import pytest
 from scipy.stats import norm
 
 from engines import context_of, drive, linear_gaussian
-from ocbnn.inference.base import Density, InferenceError
+from ocbnn.errors import InferenceError
+from ocbnn.inference.density import Density
 from ocbnn.inference.engines.bbb import (
     Bbb,
     Variational,

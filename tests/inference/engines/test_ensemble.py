@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 from engines import context_of, drive, linear_gaussian
-from ocbnn.inference.base import Context, Density, InferenceError
+from ocbnn.errors import InferenceError
+from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.ensemble import Ensemble, drawn_tilt
 from ocbnn.model import Data, Model
 from ocbnn.model.likelihoods import Bernoulli, Categorical, Gaussian

@@ -14,9 +14,8 @@ import pytest
 
 from chain_checks import NOTHING, Normal, at_strength, raw_model, typed_context
 from engines import drive
-from ocbnn.inference.base import FUSED, Context, Density
+from ocbnn.inference.density import FUSED, Context, Density, fixed_context
 from ocbnn.inference.engines.hmc import Hmc, force_of, kinetic
-from ocbnn.inference.feed import fixed_context
 from ocbnn.model import Model
 
 

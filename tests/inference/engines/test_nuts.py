@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from chain_checks import at_strength, raw_model, typed_context
-from ocbnn.inference.base import Context, Density
+from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.nuts import Nuts
 
 MEMBERS, STEPS = 4, 20

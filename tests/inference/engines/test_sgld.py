@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from engines import context_of, drive, linear_gaussian
-from ocbnn.inference.base import Density, InferenceError
+from ocbnn.errors import InferenceError
+from ocbnn.inference.density import Density
 from ocbnn.inference.engines.sgld import Sgld, largest_curvatures
 
 

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from engines import context_of, drive, linear_gaussian
-from ocbnn.inference.base import Density, InferenceError
+from ocbnn.errors import InferenceError
+from ocbnn.inference.density import Density
 from ocbnn.inference.engines.stein import (
     kernel_stein_discrepancy,
     median_bandwidth,

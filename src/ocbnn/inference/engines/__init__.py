@@ -8,7 +8,8 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
-from ocbnn.inference.base import Engine, InferenceError
+from ocbnn.errors import InferenceError
+from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.engines.bbb import Bbb
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.inference.engines.hmc import Hmc

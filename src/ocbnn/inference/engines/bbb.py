@@ -19,11 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ocbnn.inference.base import Context, Density, InferenceError, Info
+from ocbnn.errors import InferenceError
+from ocbnn.inference.density import Context, Density
+from ocbnn.inference.engines.base import Info
 from ocbnn.inference.engines.optimiser import Climbing
 from ocbnn.model.conditional import ConditionalPrior
 from ocbnn.model.likelihoods import HALF_LOG_2PI
-from ocbnn.model.priors import as_diagonal, base_of
+from ocbnn.model.priors import as_diagonal
 
 
 class Variational(NamedTuple):
@@ -63,7 +65,7 @@ class Bbb(Climbing):
 
     name: ClassVar[str] = "bbb"
     stochastic: ClassVar[bool] = True
-    collects: ClassVar[Literal["along", "at-end"]] = "at-end"
+    chains: ClassVar[bool] = False
 
     steps: int = 5000
     draws_per_step: int = 5
@@ -144,7 +146,7 @@ def besides_base(density: Density, w: Float[Array, " size"], context: Context) -
         total = total + jnp.sum(model.prior.rule_log_densities(weights, context.points))
     if model.likelihood.size:
         total = total + model.likelihood.log_prior(parameters)
-    base = base_of(model.prior)
+    base = model.base
     return total if as_diagonal(base) is not None else total + base.log_density(weights)
 
 
@@ -152,7 +154,7 @@ def expected_base(
     density: Density, mean: Float[Array, " size"], scale: Float[Array, " size"]
 ) -> Float[Array, ""]:
     """E_q[log p_f] of a Gaussian base prior on the network's weights in closed form; 0 for any other."""
-    base = base_of(density.model.prior)
+    base = density.model.base
     gaussian = as_diagonal(base)
     if gaussian is None:
         return jnp.zeros((), mean.dtype)

@@ -14,16 +14,18 @@ members closer together.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ocbnn.inference.base import Context, Density, InferenceError, Info
+from ocbnn.errors import InferenceError
+from ocbnn.inference.density import Context, Density
+from ocbnn.inference.engines.base import Info
 from ocbnn.inference.engines.optimiser import Climbing, slopes
 from ocbnn.model.likelihoods import Gaussian
-from ocbnn.model.priors import as_diagonal, base_of
+from ocbnn.model.priors import as_diagonal
 
 
 class EnsembleState(NamedTuple):
@@ -48,7 +50,7 @@ class Ensemble(Climbing):
 
     name: ClassVar[str] = "ensemble"
     stochastic: ClassVar[bool] = True
-    collects: ClassVar[Literal["along", "at-end"]] = "at-end"
+    chains: ClassVar[bool] = False
 
     steps: int = 2000
     optimizer: str = "adam"
@@ -88,7 +90,7 @@ def drawn_tilt(
 ) -> Float[Array, " size"]:
     """A draw of ξ ~ N(0, F), F at w; the likelihood's own parameters (learnt noise) are not tilted."""
     model = density.model
-    base = base_of(model.prior)
+    base = model.base
     gaussian = as_diagonal(base)
     if gaussian is None:
         raise InferenceError(

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ocbnn.inference.base import Context, Density, Info
+from ocbnn.inference.density import Context, Density
+from ocbnn.inference.engines.base import Info
 from ocbnn.inference.engines.tuning import Schedule, Tuning
 from ocbnn.model.outputs import Precision
 
@@ -61,7 +62,7 @@ class Hmc:
 
     name: ClassVar[str] = "hmc"
     stochastic: ClassVar[bool] = False
-    collects: ClassVar[Literal["along", "at-end"]] = "along"
+    chains: ClassVar[bool] = True
 
     trajectory: float = 2.0
     jitter: bool = True

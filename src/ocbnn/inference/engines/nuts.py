@@ -7,14 +7,15 @@ networks; this is here to compare with, and for densities that need trajectories
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from blackjax.mcmc import nuts
 from jaxtyping import Array, Float
 
-from ocbnn.inference.base import Context, Density, Info
+from ocbnn.inference.density import Context, Density
+from ocbnn.inference.engines.base import Info
 from ocbnn.inference.engines.tuning import Schedule, Tuning
 
 
@@ -38,7 +39,7 @@ class Nuts:
 
     name: ClassVar[str] = "nuts"
     stochastic: ClassVar[bool] = False
-    collects: ClassVar[Literal["along", "at-end"]] = "along"
+    chains: ClassVar[bool] = True
 
     target_acceptance: float = 0.8
     warmup: int = 500

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from ocbnn.inference.base import Context, Density, InferenceError
+from ocbnn.errors import InferenceError
+from ocbnn.inference.density import Context, Density
 
 # Adagrad as Duchi et al. (2011) and the paper have it: nothing in the accumulator at the start.
 OPTIMIZERS: dict[str, Callable[[Any], optax.GradientTransformation]] = {

@@ -16,13 +16,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ocbnn.inference.base import Context, Density, InferenceError, Info
+from ocbnn.errors import InferenceError
+from ocbnn.inference.density import Context, Density
+from ocbnn.inference.engines.base import Info
 from ocbnn.inference.engines.optimiser import slopes
 
 PRECONDITIONED_STEP = 1e-3
@@ -59,7 +61,7 @@ class Sgld:
 
     name: ClassVar[str] = "sgld"
     stochastic: ClassVar[bool] = True
-    collects: ClassVar[Literal["along", "at-end"]] = "along"
+    chains: ClassVar[bool] = True
 
     warmup: int = 2000
     step_size: float | None = None

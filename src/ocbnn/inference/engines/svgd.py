@@ -9,12 +9,14 @@ together than the posterior does; `stein.kernel_stein_discrepancy` says how far 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ocbnn.inference.base import Context, Density, InferenceError, Info
+from ocbnn.errors import InferenceError
+from ocbnn.inference.density import Context, Density
+from ocbnn.inference.engines.base import Info
 from ocbnn.inference.engines.optimiser import Climbing, slopes
 from ocbnn.inference.engines.stein import stein_direction
 
@@ -40,7 +42,7 @@ class Svgd(Climbing):
 
     name: ClassVar[str] = "svgd"
     stochastic: ClassVar[bool] = True
-    collects: ClassVar[Literal["along", "at-end"]] = "at-end"
+    chains: ClassVar[bool] = False
 
     steps: int = 2000
     optimizer: str = "adam"

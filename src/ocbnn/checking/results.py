@@ -1,0 +1,176 @@
+"""What a check says: the figures of one rule, of a group of points, and of all rules, with one verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+from ocbnn.checking.figures import Figure
+
+Verdict = Literal["met", "unmet", "not shown at this tolerance"]
+
+
+class Divergence(NamedTuple):
+    """A divergence between predictive and D_y: its mean over points, and its largest value with the place.
+
+    The worst point is found on half of the chains, and `worst` is the value there on the other half.
+    """
+
+    mean: Figure
+    worst: float
+    worst_point: dict[str, object]
+
+
+class GroupFigures(NamedTuple):
+    """The figures of one group of fresh points; those of probabilistic rules are mean divergences by name."""
+
+    group: str
+    points: int
+    epsilon_mean: Figure | None = None
+    epsilon_worst: Figure | None = None
+    draws_violating: Figure | None = None
+    points_violating: Figure | None = None
+    divergences: Mapping[str, Figure] = MappingProxyType({})
+
+    @property
+    def violation(self) -> Figure:
+        """The figure that a verdict is about."""
+        return headline(self.epsilon_mean, self.divergences)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class RuleCheck:
+    """How far draws keep one rule, or all of them.
+
+    Attributes:
+        name: the rule's name, or its text; "all rules".
+        text: the rule in words.
+        tolerance: what its author accepts.
+        verdict: of `violation` against the tolerance; "met" only where the whole interval lies within it.
+        points: fresh points tried.
+        points_found: points found by ascent and tried too, for `draws_violating` and `epsilon_worst`.
+        epsilon_mean: share of draw-point pairs that violate.
+        epsilon_worst: share of draws that violate at the worst point found (paper, Definition 4.2).
+        draws_violating: share of draws that violate at any of the points tried: a lower bound.
+        points_violating: share of points whose point prediction violates (the paper's tables).
+        worst_point: where `epsilon_worst` is, in raw units.
+        worst_how: on which draws it was found and estimated.
+        mass_outside: class rules: mean predictive probability outside the allowed classes.
+        divergences: rules judged by all draws together: by name, instead of the four figures.
+        groups: figures by group, where a column was named.
+        error: standard error of `violation` from having these draws and no others.
+        error_of_points: the same from having tried these points and no others.
+    """
+
+    name: str
+    text: str
+    tolerance: float
+    verdict: Verdict
+    points: int
+    points_found: int = 0
+    epsilon_mean: Figure | None = None
+    epsilon_worst: Figure | None = None
+    draws_violating: Figure | None = None
+    points_violating: Figure | None = None
+    worst_point: dict[str, object] = field(default_factory=dict)
+    worst_how: str = ""
+    mass_outside: Figure | None = None
+    divergences: dict[str, Divergence] = field(default_factory=dict)
+    groups: tuple[GroupFigures, ...] = ()
+    error: float = 0.0
+    error_of_points: float = 0.0
+
+    @property
+    def measure(self) -> str:
+        """What `violation` is: "violation", or for a rule judged by all draws together "total variation"."""
+        return "violation" if self.epsilon_mean is not None else "total variation"
+
+    @property
+    def violation(self) -> Figure:
+        """The figure that the verdict is about: `epsilon_mean`, or the mean total variation."""
+        return headline(self.epsilon_mean, {name: each.mean for name, each in self.divergences.items()})[1]
+
+    @property
+    def worst(self) -> Figure:
+        """The same at the worst point found."""
+        if self.epsilon_worst is not None:
+            return self.epsilon_worst
+        value = self.divergences["total_variation"].worst
+        return Figure(value, math.nan, math.nan, math.nan)
+
+    def shown_within(self, tolerance: float) -> bool:
+        """Whether a pilot has seen enough: the violation is within the tolerance with two errors to spare.
+
+        Both errors: other draws, and other points, for a rule may be violated in few places and often there.
+        Where no violation was seen the error says nothing; then 3/n is what n draws leave possible (95%), but
+        never more than half of the tolerance: few particles could not show any rule to be kept, and more
+        strength than this would only make them stiffer. The verdict on the kept draws does not bend so.
+        """
+        seen = self.violation
+        possible = 3.0 / max(seen.effective, 1.0) if seen.value == 0.0 else 0.0
+        spare = 2.0 * math.hypot(self.error, self.error_of_points)
+        return seen.value + max(spare, min(possible, 0.5 * tolerance)) <= tolerance
+
+    def __str__(self) -> str:
+        head = f"{self.name}: {self.verdict} (tolerance {self.tolerance:g}, {self.points:,} fresh points"
+        head += f" and {self.points_found} found by ascent)" if self.points_found else ")"
+        lines = [head]
+        for label in ("epsilon_mean", "epsilon_worst", "draws_violating", "points_violating", "mass_outside"):
+            figure = getattr(self, label)
+            if figure is not None:
+                lines.append(f"  {label} {figure}")
+        lines += [f"  {name} {each.mean}, worst {each.worst:.3g}" for name, each in self.divergences.items()]
+        if self.worst_point:
+            where = ", ".join(f"{name} = {value}" for name, value in self.worst_point.items())
+            lines.append(f"  worst at {where} ({self.worst_how})")
+        for group in self.groups:
+            label, figure = headline(group.epsilon_mean, group.divergences)
+            lines.append(f"  {group.group} ({group.points:,} points): {label} {figure}")
+        return "\n".join(lines)
+
+
+def headline(epsilon_mean: Figure | None, divergences: Mapping[str, Figure]) -> tuple[str, Figure]:
+    """The figure that a verdict is about, with its name."""
+    if epsilon_mean is not None:
+        return "epsilon_mean", epsilon_mean
+    return "total_variation", divergences["total_variation"]
+
+
+@dataclass(frozen=True, eq=False)
+class RuleChecks:
+    """The check of every rule, and of all together; iterates over the rules."""
+
+    rules: tuple[RuleCheck, ...]
+    overall: RuleCheck | None
+
+    def __iter__(self) -> Iterator[RuleCheck]:
+        return iter(self.rules)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __getitem__(self, rule: int | str) -> RuleCheck:
+        if isinstance(rule, int):
+            return self.rules[rule]
+        for each in self.rules:
+            if rule in (each.name, each.text):
+                return each
+        raise KeyError(rule)
+
+    @property
+    def met(self) -> bool:
+        """Whether every rule is shown to be met."""
+        return all(each.verdict == "met" for each in self.rules)
+
+    def __str__(self) -> str:
+        return "\n".join(str(each) for each in (*self.rules, *([self.overall] if self.overall else [])))
+
+
+def verdict(figure: Figure, tolerance: float) -> Verdict:
+    """Met where the whole interval is within the tolerance, unmet where all of it is beyond, or no number."""
+    if figure.high <= tolerance:
+        return "met"
+    return "not shown at this tolerance" if figure.low <= tolerance else "unmet"

@@ -1,0 +1,252 @@
+"""What is sampled: a density of w and a context; and what preparation hands to the loop, frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ocbnn.errors import InferenceError
+from ocbnn.model import Data, Model
+from ocbnn.model.conditional import ConditionalPrior, RulePoints, RuleTerm
+from ocbnn.model.networks import MLP
+
+Arrays = dict[str, np.ndarray]
+FUSED = 4096
+"""Sums of fewer numbers XLA's CPU fuses; larger ones go to a library that wants the factors written out."""
+
+
+class Context(NamedTuple):
+    """All that a density depends on besides w: one pytree, so that changing it compiles nothing anew.
+
+    Attributes:
+        data: the rows, or a minibatch whose weights make it stand for all of them; None for the prior alone.
+        points: where each rule is scored.
+        nodes: a few weighted points that stand for `points` in gradients, where an engine accepts with the
+            exact density afterwards (`surrogate.py`); the same as `points` where there are no better.
+    """
+
+    data: Data | None
+    points: tuple[RulePoints, ...]
+    nodes: tuple[RulePoints, ...]
+
+
+def fixed_context(model: Model, nodes: tuple[RulePoints, ...] | None = None) -> Context:
+    """All rows and the prior's own points."""
+    points = tuple(rule.points for rule in model.terms)
+    return Context(model.data, points, points if nodes is None else nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """The posterior's log-density as functions of w and a context.
+
+    Attributes:
+        model: whose density it is; contexts may hold other points and strengths.
+    """
+
+    model: Model
+
+    @cached_property
+    def programs(self) -> dict[Hashable, Callable[..., Any]]:
+        """What was compiled for it: kept here and not in JAX's tables, which would keep the model alive."""
+        return {}
+
+    def program(self, function: Callable[..., Any], *settings: Hashable) -> Callable[..., Any]:
+        """`function(*settings, density, …)` as a function of the rest, compiled once for all runs."""
+        key = (function, *settings)
+        if key not in self.programs:
+            self.programs[key] = jax.jit(partial(function, *settings, self))
+        return self.programs[key]
+
+    @property
+    def size(self) -> int:
+        """Length of w."""
+        return self.model.size
+
+    def log_density(self, w: Float[Array, " size"], context: Context) -> Float[Array, ""]:
+        """The exact log p(w) + log p(D | w), up to its normaliser."""
+        return self._at(w, context.data, context.points)
+
+    def surrogate(self, w: Float[Array, " size"], context: Context) -> Float[Array, ""]:
+        """The same with rules scored at the nodes: for gradients of engines that accept exactly."""
+        return self._at(w, context.data, context.nodes)
+
+    def for_few(self, members: int) -> Density:
+        """The same density in code that is faster where all is small, so many members side by side.
+
+        On Figure 2's posterior (24 rows, 21 nodes, ten units, four chains) the calls of eight little matrix
+        products take half the time of a gradient.
+        """
+        network, prior = self.model.network, self.model.prior
+        if not isinstance(network, MLP):
+            return self
+        network = replace(network, sums_below=-(-FUSED // members))
+        if isinstance(prior, ConditionalPrior):
+            prior = replace(prior, network=network)
+        return replace(self, model=replace(self.model, network=network, prior=prior))
+
+    def log_prior(self, w: Float[Array, " size"], context: Context) -> Float[Array, ""]:
+        """The prior with its rules."""
+        return self.model.log_prior(w, context.points)
+
+    def log_likelihood(self, w: Float[Array, " size"], context: Context) -> Float[Array, ""]:
+        """The likelihood of the context's rows; 0 without data."""
+        if context.data is None:
+            return jnp.zeros((), w.dtype)
+        return self.model.log_likelihood(w, context.data)
+
+    def _at(self, w: Array, data: Data | None, points: tuple[RulePoints, ...]) -> Array:
+        log_prior = self.model.log_prior(w, points)
+        return log_prior if data is None else log_prior + self.model.log_likelihood(w, data)
+
+    def parts(self, w: Float[Array, " size"], context: Context) -> dict[str, Array]:
+        """Every part of the log-density by name, to say which one is not finite."""
+        weights, parameters = self.model.split(w)
+        prior = self.model.prior
+        if not isinstance(prior, ConditionalPrior):
+            return {
+                "likelihood": self.log_likelihood(w, context),
+                "base prior": self.model.log_prior(w),
+            }
+        rules = prior.rule_log_densities(weights, context.points)
+        named = {
+            f"rule {rule.rule.name or rule.rule.text(rule.schema)!r}": rules[i]
+            for i, rule in enumerate(prior.rules)
+        }
+        base = prior.base.log_density(weights)
+        if self.model.likelihood.size:
+            base = base + self.model.likelihood.log_prior(parameters)
+        return {"likelihood": self.log_likelihood(w, context), **named, "base prior": base}
+
+
+def parts_of(density: Density, positions: Float[Array, "members size"], context: Context) -> dict[str, Array]:
+    """Every part of the log-density at every position."""
+    parts: dict[str, Array] = density.program(_parts)(positions, context)
+    return parts
+
+
+def _parts(density: Density, positions: Float[Array, "members size"], context: Context) -> dict[str, Array]:
+    return jax.vmap(lambda w: density.parts(w, context))(positions)
+
+
+def check_finite(density: Density, positions: Float[np.ndarray, "members size"], context: Context) -> None:
+    """Refuse to start where the log-density is not finite, naming the part that is to blame."""
+    parts = parts_of(density, jnp.asarray(positions), context)
+    for name, values in parts.items():
+        bad = np.flatnonzero(~np.isfinite(np.asarray(values)))
+        if bad.size:
+            raise InferenceError(
+                f"The log-density is not finite at the start of member {int(bad[0])}: the {name} is "
+                f"{float(values[bad[0]])}. Check the values that it sees (data, noise, strength)."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Strengths:
+    """The strength of every rule, whether pilots found it, and why a rule cannot be met (empty if it can)."""
+
+    values: Float[np.ndarray, " rules"]
+    searched: np.ndarray
+    reasons: tuple[str, ...]
+
+    @classmethod
+    def given(cls, model: Model) -> Strengths:
+        """The strengths a model has."""
+        rules = model.terms
+        values = np.array([float(rule.points.strength) for rule in rules])
+        return cls(values, np.zeros(len(rules), bool), ("",) * len(rules))
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A frozen density and where to start.
+
+    Attributes:
+        density: what every chunk is compiled for, of pilots, the kept run and later runs of the model; points
+            and strengths reach it through a context.
+        model: with its final points and strengths.
+        positions: of every member.
+        context: rows, points and nodes, for engines that always see the same.
+        strengths: how each rule came by its strength.
+        work: gradients spent.
+        seconds: by phase.
+    """
+
+    density: Density
+    model: Model
+    positions: Float[np.ndarray, "members size"]
+    context: Context
+    strengths: Strengths
+    work: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def with_strengths(self, values: Sequence[float] | np.ndarray) -> Prepared:
+        """The same points and nodes with other strengths: nothing is compiled anew."""
+        rules = [
+            replace(rule, points=_strong(rule.points, value))
+            for rule, value in zip(self.model.terms, values, strict=True)
+        ]
+        model = self.model.with_terms(rules)
+        nodes = tuple(_strong(each, value) for each, value in zip(self.context.nodes, values, strict=True))
+        strengths = replace(self.strengths, values=np.asarray(values, dtype=float))
+        return replace(self, model=model, context=fixed_context(model, nodes), strengths=strengths)
+
+    def with_points(self, rules: Sequence[RuleTerm]) -> Prepared:
+        """The same with other points for some rules; nodes of those are their points."""
+        before = zip(rules, self.model.terms, self.context.nodes, strict=True)
+        nodes = tuple(nodes if new is old else new.points for new, old, nodes in before)
+        model = self.model.with_terms(rules)
+        return replace(self, model=model, context=fixed_context(model, nodes))
+
+    def arrays(self) -> Arrays:
+        """All that cannot be had again from the model and the seed without the work."""
+        arrays: Arrays = {
+            "positions": np.asarray(self.positions),
+            "strengths": self.strengths.values,
+            "searched": self.strengths.searched.astype(np.uint8),
+            "reasons": np.frombuffer("\n".join(self.strengths.reasons).encode(), np.uint8),
+            "work": np.asarray(self.work, np.int64),
+        }
+        for index, (points, nodes) in enumerate(zip(self.context.points, self.context.nodes, strict=True)):
+            arrays[f"points.{index}"] = np.asarray(points.coded)
+            arrays[f"weights.{index}"] = np.asarray(points.weights)
+            arrays[f"nodes.{index}"] = np.asarray(nodes.coded)
+            arrays[f"node_weights.{index}"] = np.asarray(nodes.weights)
+        return arrays
+
+    @classmethod
+    def restored(cls, model: Model, arrays: Arrays) -> Prepared:
+        """What `arrays` gave, for the same model."""
+        reasons = tuple(arrays["reasons"].tobytes().decode().split("\n"))
+        strengths = Strengths(arrays["strengths"], arrays["searched"].astype(bool), reasons)
+        rules, nodes = [], []
+        for index, rule in enumerate(model.terms):
+            strength = float(strengths.values[index])
+            points = rule.at(arrays[f"points.{index}"], weights=arrays[f"weights.{index}"], strength=strength)
+            rules.append(replace(rule, points=points))
+            few = rule.at(
+                arrays[f"nodes.{index}"], weights=arrays[f"node_weights.{index}"], strength=strength
+            )
+            nodes.append(few)
+        density = density_of(model)
+        model = model.with_terms(rules)
+        context = fixed_context(model, tuple(nodes))
+        work = int(arrays["work"])
+        return cls(density, model, arrays["positions"], context, strengths, work)
+
+
+def density_of(model: Model) -> Density:
+    """A model's density, always the same: runs that differ in seed alone compile nothing anew."""
+    density: Density = model.kept.setdefault("density", Density(model))
+    return density
+
+
+def _strong(points: RulePoints, strength: float) -> RulePoints:
+    return points._replace(strength=float(strength))

@@ -1,0 +1,69 @@
+"""What every engine is: a file with `init` and `step`, pure functions that the one loop (`loop.py`) drives.
+
+    class MyEngine:                      # a frozen dataclass of settings
+        name = "mine"
+        def init(self, density, key, positions, context): ...   -> state
+        def step(self, density, key, state, context): ...       -> state, Info
+
+A *state* is a pytree of arrays and carries over from step to step, adaptation included; an `Info` is what a
+step says of itself. A *context* is all that the density depends on besides w. Engines whose steps see a
+minibatch and fresh points (`stochastic`) get another context at every step, the others always the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+from jaxtyping import Array, Float
+
+from ocbnn.inference.density import Context, Density
+
+State = Any
+
+
+class Info(NamedTuple):
+    """What one step says of itself, each for every member of the group.
+
+    Attributes:
+        log_density: at the new position (for a variational engine: its objective).
+        acceptance: probability of acceptance, 1 where nothing is ever rejected.
+        diverged: whether the trajectory was cut off for its energy error, or a value was not finite.
+        work: gradients spent.
+    """
+
+    log_density: Float[Array, " members"]
+    acceptance: Float[Array, " members"]
+    diverged: Array
+    work: Array
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """One inference algorithm; its fields are its settings."""
+
+    name: ClassVar[str]
+    stochastic: ClassVar[bool]  # steps see a minibatch and fresh points
+    chains: ClassVar[bool]  # every step is a draw of a chain; else draws come from the final state
+
+    @property
+    def warmup(self) -> int:
+        """Steps whose positions are not kept: adaptation, or the whole optimisation."""
+        ...
+
+    def groups(self, members: int, cores: int) -> tuple[int, ...]:
+        """How many members (chains, particles, …) run together in each group; groups run side by side."""
+        ...
+
+    def init(
+        self, density: Density, key: Array, positions: Float[Array, "members size"], context: Context
+    ) -> State:
+        """The state at the given positions."""
+        ...
+
+    def step(self, density: Density, key: Array, state: State, context: Context) -> tuple[State, Info]:
+        """One step of all members; jittable."""
+        ...
+
+    def draws(self, key: Array, state: State, count: int) -> Float[Array, "chains draws size"]:
+        """Draws of a state: the members' positions `(members, 1, size)` for engines with chains."""
+        ...

@@ -1,0 +1,278 @@
+"""Everything a report says, gathered from posteriors and held-out rows as plain figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from ocbnn import regions
+from ocbnn.checking.cases import POINTS, rule_name
+from ocbnn.checking.check import check_rules
+from ocbnn.errors import OCBNNError
+from ocbnn.linting import lint
+from ocbnn.model.conditional import RuleTerm
+from ocbnn.plots.chains import chain_figures
+from ocbnn.plots.slices import sliced
+from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.functions import function_blocks
+from ocbnn.report.evidence import (
+    VERSION,
+    BandFacts,
+    ColumnFacts,
+    Estimate,
+    Evidence,
+    Json,
+    RunFacts,
+    TargetFacts,
+    Warned,
+    fingerprint,
+)
+from ocbnn.report.held_out import HeldOut, calibration_facts, held_out, performance
+from ocbnn.report.rules import change_sizes, rule_facts
+from ocbnn.schema import Schema
+
+ROWS, DRAWS = 200, 100
+"""Rows and draws that importance is measured with: it has to rank columns, not to estimate."""
+FIRST, MOST = 3, 6
+"""Columns shown for their importance alone, and in all."""
+TYPICAL = 256
+
+
+def importances(posterior: Posterior, rows: HeldOut | None, seed: int) -> dict[str, float]:
+    """How far predictions move, on average, when a column's values are exchanged between cases.
+
+    In units of y, or as total variation between class probabilities. Cases are held-out rows, or points of
+    the observed ranges.
+    """
+    schema, generator = posterior.schema, np.random.default_rng(seed)
+    if rows is None:
+        coded = regions.sample(seed, regions.Everywhere(), schema, None, ROWS)
+    else:
+        coded = rows.coded[generator.permutation(len(rows))[:ROWS]]
+    flat = posterior.flat
+    draws = flat[np.unique(np.linspace(0, len(flat) - 1, min(DRAWS, len(flat))).astype(int))]
+    before = _means(posterior, coded, draws)
+    found = {}
+    for index, name in enumerate(schema.names):
+        moved = coded.copy()
+        moved[:, index] = generator.permutation(moved[:, index])
+        found[name] = float(change_sizes(_means(posterior, moved, draws), before).mean())
+    return found
+
+
+def _means(posterior: Posterior, coded: Float[np.ndarray, "n Q"], draws: np.ndarray) -> np.ndarray:
+    return np.concatenate([values.mean(axis=0) for _, values in function_blocks(posterior, coded, draws)])
+
+
+def bands(
+    posterior: Posterior,
+    without: Posterior | None,
+    rows: HeldOut | None,
+    importance: Mapping[str, float],
+    seed: int,
+) -> tuple[BandFacts, ...]:
+    """Slices along the chosen columns, each through a typical case of a rule's region, or of the data."""
+    found = []
+    for name, term in chosen(posterior, importance):
+        at = _raw(posterior.schema, typical_case(posterior, rows, term, seed))
+        shown = sliced(posterior, name, at=at)
+        other = None
+        if without is not None:
+            span = (shown.positions[0], shown.positions[-1])
+            other = sliced(without, name, at=at, rules=(), coverage=(), span=span)
+        found.append(BandFacts(shown, other, None if term is None else rule_name(term)))
+    return tuple(found)
+
+
+def chosen(posterior: Posterior, importance: Mapping[str, float]) -> list[tuple[str, RuleTerm | None]]:
+    """Columns to show, each with the rule whose region its slice goes through.
+
+    First the most important columns, each with a rule about it that was not shown yet; then the other rules,
+    each along a column of its own: a number rather than a class, and one not shown yet where it has any.
+    """
+    schema = posterior.schema
+    ranked = sorted(importance, key=lambda name: -importance[name])
+    waiting = [term for term in posterior.rules if term.rule.region.columns()]
+    result: list[tuple[str, RuleTerm | None]] = []
+    for name in ranked[:FIRST]:
+        about = [term for term in posterior.rules if name in term.rule.region.columns()]
+        fresh = [term for term in about if term in waiting]
+        term = next(iter(fresh or about), None)
+        waiting = [other for other in waiting if other is not term]
+        result.append((name, term))
+    for term in waiting[: MOST - len(result)]:
+        names = [name for name in ranked if name in term.rule.region.columns()]
+        seen = [name for name, _ in result]
+        names.sort(key=lambda name: (schema.column(name).kind in ("category", "binary"), name in seen))
+        result.append((names[0], term))
+    return result
+
+
+def typical_case(
+    posterior: Posterior, rows: HeldOut | None, term: RuleTerm | None, seed: int
+) -> Float[np.ndarray, " Q"]:
+    """A made-up case, coded: medians and most frequent levels of a rule's region, or of the rows.
+
+    Columns that the rule names are those of the one point nearest to their medians, since medians of a
+    region that is no box may lie outside of it.
+    """
+    schema = posterior.schema
+    if term is None:
+        points = (
+            rows.coded
+            if rows is not None
+            else regions.sample(seed, regions.Everywhere(), schema, None, TYPICAL)
+        )
+        return _medians(schema, points)
+    points = term.fresh_inputs(TYPICAL, seed)
+    case = _medians(schema, points)
+    ruled = [index for index, name in enumerate(schema.names) if name in term.rule.region.columns()]
+    spread = points.std(axis=0)
+    distance = np.abs(points - case) / np.where(spread > 0, spread, 1.0)
+    nearest = points[np.argmin(distance[:, ruled].sum(axis=1))]
+    case[ruled] = nearest[ruled]
+    return case
+
+
+def _medians(schema: Schema, points: Float[np.ndarray, "n Q"]) -> Float[np.ndarray, " Q"]:
+    case = np.median(points, axis=0)
+    for index, column in enumerate(schema.columns):
+        if column.kind == "category":
+            case[index] = np.bincount(points[:, index].astype(int)).argmax()
+        elif column.kind != "continuous":
+            case[index] = np.floor(case[index])
+    return case
+
+
+def _raw(schema: Schema, coded: Float[np.ndarray, " Q"]) -> dict[str, Any]:
+    return {str(name): value for name, value in schema.decode(coded[None]).iloc[0].to_dict().items()}
+
+
+LEFT_OUT = ("schema", "rules", "diagnostics", "status")
+"""Parts of a posterior's provenance that evidence has in its own words."""
+
+
+def gather(
+    posterior: Posterior,
+    *,
+    without: Posterior | None = None,
+    frame: pd.DataFrame | None = None,
+    y: Any = None,
+    seed: int = 0,
+    points: int = POINTS,
+    enforcement: Literal["truncate", "draws"] | None = None,
+    sources: Mapping[str, str] | None = None,
+) -> Evidence:
+    """Everything a report says, as plain figures.
+
+    Args:
+        posterior: under the rules.
+        without: of the same data without any rule, for what the rules change.
+        frame: rows that neither has seen, for calibration and scores.
+        y: their target; the frame's own column of that name unless given.
+        seed: of the points that rules are checked at.
+        points: how many for each rule.
+        enforcement: how predictions are made to obey, where they are.
+        sources: names of what went in, such as {"table": "patients.csv", "rules": "rules.yaml"}.
+    """
+    if without is not None and without.schema != posterior.schema:
+        raise OCBNNError("The posterior without rules is of another table: fit both on the same rows.")
+    if posterior.truncated:
+        # The figures are of the model before that, as the page says.
+        enforcement, posterior = enforcement or "truncate", replace(posterior, truncated=())
+    rows = held_out(posterior, frame, y, seed)
+    report = check_rules(posterior, points=points, key=seed)
+    other = None
+    if without is not None and posterior.rules:
+        other = check_rules(without, posterior.rules, points=points, key=seed, ascent=False)
+    else:
+        without = None
+    # What draws say of rows, also where enforcement would find nothing to predict.
+    plain = replace(posterior, enforced=())
+    importance = importances(plain, rows, seed)
+    return Evidence(
+        version=VERSION,
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+        fingerprint=fingerprint(posterior),
+        target=_target(posterior),
+        columns=_columns(posterior, importance),
+        rules=rule_facts(posterior, report, without, other, rows, points, seed),
+        overall_draws_violating=Estimate.of(
+            None if report.overall is None else report.overall.draws_violating
+        ),
+        findings=_findings(posterior),
+        bands=bands(plain, without, rows, importance, seed),
+        run=_run(posterior),
+        held_out_rows=0 if rows is None else len(rows),
+        compared=without is not None,
+        enforcement=enforcement or ("draws" if posterior.enforced else None),
+        performance=None if rows is None else performance(plain, without, rows),
+        calibration=None if rows is None else calibration_facts(plain, without, rows),
+        sources={str(what): str(name) for what, name in (sources or {}).items()},
+        provenance=_provenance(posterior),
+    )
+
+
+def _target(posterior: Posterior) -> TargetFacts:
+    target = posterior.target
+    return TargetFacts(target.name, target.task, target.unit, tuple(str(label) for label in target.classes))
+
+
+def _columns(posterior: Posterior, importance: Mapping[str, float]) -> tuple[ColumnFacts, ...]:
+    return tuple(
+        ColumnFacts(
+            column.name,
+            column.kind,
+            column.unit,
+            None if column.kind == "category" else column.observed,
+            tuple(str(level) for level in column.levels),
+            importance[column.name],
+        )
+        for column in posterior.schema.columns
+    )
+
+
+def _findings(posterior: Posterior) -> tuple[Warned, ...]:
+    """What lint has to say without looking at rows."""
+    rules = [term.rule for term in posterior.rules]
+    found = lint(rules, posterior.schema) if rules else ()
+    return tuple(Warned(each.kind, each.severity, each.rules, each.text) for each in found)
+
+
+def _run(posterior: Posterior) -> RunFacts:
+    known = posterior.provenance
+    checks: Mapping[str, Any] = known.get("diagnostics") or {}
+    divergences = known.get("divergences")
+    seconds = known.get("seconds") or {}
+    chains, draws, _ = posterior.draws.shape
+    return RunFacts(
+        engine=known.get("engine"),
+        status=without_place(str(known.get("status") or "origin unknown")),
+        converged=known.get("converged"),
+        checked=checks.get("checked"),
+        draws=len(posterior.flat) if posterior.kept is not None else chains * draws,
+        chains=chains,
+        has_chains=posterior.has_chains,
+        worst_rhat=checks.get("worst_rhat"),
+        worst_effective=checks.get("worst_bulk_ess"),
+        acceptance=tuple(float(rate) for rate in known.get("acceptance") or () if rate is not None),
+        divergences=None if divergences is None else int(np.sum(divergences)),
+        seconds=float(sum(seconds.values())) if seconds else None,
+        figures=chain_figures(posterior),
+    )
+
+
+def without_place(status: str) -> str:
+    """A verdict on convergence without the input it names, which may be a row of the table."""
+    return re.sub(r" at (?!step ).*?(?= \(R-hat |, and [\d,]+ are asked for|, first in draw )", "", status)
+
+
+def _provenance(posterior: Posterior) -> Json:
+    return {name: value for name, value in posterior.provenance.items() if name not in LEFT_OUT}

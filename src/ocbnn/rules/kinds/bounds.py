@@ -1,0 +1,100 @@
+"""`2.5 <= y <= 3`, `not 1 <= y <= 2`, `x * y >= 0`: y satisfies the formula."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ocbnn.language.expressions import Condition, columns, name_text, text
+from ocbnn.rules.arrays import outside
+from ocbnn.rules.formulas import allowed_intervals, bounds_text, read_formula
+from ocbnn.rules.ranges import Ranges, formula_ranges
+from ocbnn.rules.requirement import Allowed, Array, Requirement, Units
+
+if TYPE_CHECKING:
+    from ocbnn.language.syntax import Branch, Sentence
+    from ocbnn.schema import Schema, Target
+
+
+class Intervals(NamedTuple):
+    """Sorted, merged, disjoint closed intervals of y; unused slots are (+inf, −inf)."""
+
+    lower: Array  # (m, K)
+    upper: Array  # (m, K)
+
+
+@dataclass(frozen=True)
+class Bounds(Requirement):
+    """Y satisfies the formula. Ends of intervals satisfy it: a single point has no probability."""
+
+    formula: Condition
+
+    def demand(self, cases: Array, schema: Schema, units: Units) -> Intervals:
+        lower, upper = allowed_intervals(self.formula, schema.values(cases[:, 0]), len(cases))
+        return Intervals(units.of(lower), units.of(upper))
+
+    def margin(self, demand: Intervals, values: Array) -> Array:
+        """Distance to the nearest allowed interval, negative inside one."""
+        return outside(values, *demand)
+
+    def text(self, target_name: str = "y", names: Collection[str] = ()) -> str:
+        return text(self.formula, target_name, names)
+
+    def columns(self) -> frozenset[str]:
+        return columns(self.formula)
+
+    def impossible(self, demand: Intervals) -> np.ndarray:
+        return ~np.any(demand.lower <= demand.upper, axis=-1)
+
+    def scale(self, demand: Intervals) -> float:
+        """The median finite width of the allowed intervals, at most sd(y) (1 in model units)."""
+        with np.errstate(invalid="ignore"):
+            width = np.asarray(demand.upper) - np.asarray(demand.lower)
+        finite = width[np.isfinite(width) & (width > 0)]
+        return min(float(np.median(finite)), 1.0) if finite.size else 1.0
+
+    def allowed(self, demand: Intervals) -> Allowed:
+        return Allowed(outputs=tuple(demand))
+
+    def forbidden(self, demand: Intervals, values: Array) -> list[list[Array]]:
+        """The gaps between allowed intervals.
+
+        A gap that is empty at one point only (errata C5) has an end there that is infinite the other way, so
+        that the soft indicator of its inside is zero.
+        """
+        lower, upper = demand
+        after = upper.__array_namespace__().where(lower <= upper, upper, np.inf)
+        slots = lower.shape[-1]
+        gaps = []
+        for k in range(slots + 1):
+            left = None if k == 0 else after[..., k - 1]
+            right = None if k == slots else lower[..., k]
+            if _always(left, np.inf) or _always(right, -np.inf):
+                continue
+            gap = [] if left is None else [left - values]
+            gaps.append(gap if right is None or _always(right, np.inf) else [*gap, values - right])
+        return gaps or [[values.__array_namespace__().full(values.shape, np.inf)]]
+
+    def ranges(self, schema: Schema, tolerance: float) -> Ranges | None:
+        return formula_ranges(self.formula, None, schema)
+
+    def words(self, demand: Intervals, schema: Schema) -> str | None:
+        if not self.columns():
+            return None
+        target = "y" if schema.target is None else schema.target.name
+        return bounds_text(name_text(target), demand.lower[0], demand.upper[0])
+
+
+def _always(end: Any, infinity: float) -> bool:
+    # Points that are constants let gaps that never occur go before compilation; traced points keep them all.
+    return isinstance(end, np.ndarray) and bool(np.all(end == infinity))
+
+
+def read(sentence: Sentence, tree: Branch, target: Target) -> Bounds | None:
+    """Any formula about a number."""
+    if target.task == "classification":
+        return None
+    return Bounds(read_formula(sentence, tree, "output")[1])

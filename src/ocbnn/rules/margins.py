@@ -1,0 +1,65 @@
+"""From a rule and functions to violations: the one way that holds for every kind of rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ocbnn.rules.requirement import RAW, Units
+
+if TYPE_CHECKING:
+    from ocbnn.rules.constraint import Constraint
+    from ocbnn.schema import Schema
+
+Array = Any
+
+
+class Placed(NamedTuple):
+    """A rule at points: the inputs of all its cases, one after the other, and what it asks at each case."""
+
+    inputs: Array  # coded, (m·k, Q)
+    demand: Any  # first axis m
+    cases: int  # m
+
+
+def placed(rule: Constraint, schema: Schema, points: np.ndarray, units: Units = RAW) -> Placed:
+    """The cases of these points, and the demand there; y in the given units."""
+    cases = rule.requirement.cases(np.asarray(points, dtype=float), schema)
+    demand = rule.requirement.demand(cases, schema, units)
+    return Placed(cases.reshape(-1, cases.shape[-1]), demand, len(cases))
+
+
+def by_case(rule: Constraint, values: Array, cases: int, classes: bool) -> Array:
+    """Values at the inputs of cases, `(…, m·k)` or `(…, m·k, C)`, with an axis of their own for k inputs.
+
+    Where a case has one input they are left as they are.
+    """
+    if rule.requirement.inputs == 1:
+        return values
+    tail = values.shape[-1:] if classes else ()
+    return values.reshape(*values.shape[: values.ndim - 1 - len(tail)], cases, -1, *tail)
+
+
+def margins(
+    rule: Constraint,
+    schema: Schema,
+    points: np.ndarray,
+    function: Callable[[np.ndarray], Array],
+    units: Units = RAW,
+) -> Array:
+    """By how much functions violate a rule at the cases of these points, `(…, m)`; above 0 violates.
+
+    Args:
+        rule: of any kind that is judged draw by draw.
+        schema: the table.
+        points: of the rule's region, with the further coordinates of its kind.
+        function: coded inputs `(n, Q)` → y `(…, n)` in the given units, or class probabilities `(…, n, C)`.
+        units: of y; default: raw.
+    """
+    at = placed(rule, schema, points, units)
+    values = function(at.inputs)
+    classes = schema.target is not None and bool(schema.target.classes)
+    with np.errstate(all="ignore"):
+        return rule.requirement.margin(at.demand, by_case(rule, values, at.cases, classes))

@@ -1,0 +1,245 @@
+"""What a rule asks of the function: the answers that every kind of rule gives about itself.
+
+A kind is one file in `rules/kinds`. Terms, searches, checks, enforcement, lint, pictures and reports ask these
+questions and nothing else, so that a new kind touches no other file. The unit is a *case*: the inputs that are
+compared with each other. A bound looks at one input, a contrast at two, and a statement about a population
+makes a single case of all its points.
+
+Conventions. `points` are coded inputs `(T, Q + coordinates)`. `cases` are coded inputs `(m, k, Q)`. A `demand`
+is any tuple of arrays whose first axis is the case, in the units asked for. `values` are what the functions say
+at the cases: y `(…, m, k)`, or class probabilities `(…, m, k, C)`; the axis k is left out where k is 1. Margins
+and views take NumPy and JAX arrays alike.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ocbnn.rules.divergences import asked_divergences, asked_gaps
+
+if TYPE_CHECKING:
+    from ocbnn.rules.ranges import Ranges
+    from ocbnn.schema import Schema, Target
+
+Array = Any  # a NumPy or a JAX array
+
+
+class Units(NamedTuple):
+    """Units of y: (raw − center) / scale. Probabilities have none."""
+
+    center: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def of_model(cls, target: Target) -> Units:
+        """The units in which the network speaks."""
+        return cls() if target.classes else cls(target.center, target.scale)
+
+    def of(self, raw: Array) -> Array:
+        """Raw values of y in these units."""
+        return (raw - self.center) / self.scale
+
+
+RAW = Units()
+
+
+class Shares(NamedTuple):
+    """The total probability of the member classes lies in one of the intervals; unused slots are (∞, −∞)."""
+
+    members: Array  # (m, C) bool
+    lower: Array  # (m, K)
+    upper: Array  # (m, K)
+
+
+class Allowed(NamedTuple):
+    """What a rule about single outputs allows at each case; a field is None where nothing is said of it.
+
+    Attributes:
+        outputs: lower and upper ends `(m, K)` of disjoint intervals of y; unused slots are (∞, −∞).
+        classes: of which classes `(m, C)` the most probable one has to be.
+        shares: bounds on the total probability of some classes.
+    """
+
+    outputs: tuple[Array, Array] | None = None
+    classes: Array | None = None
+    shares: Shares | None = None
+
+
+class Normals(NamedTuple):
+    """A mixture of normals at each case, `(m, K)` each; components of weight 0 do not count."""
+
+    weight: Array
+    mean: Array
+    sd: Array
+
+
+class Asked(NamedTuple):
+    """The distribution D_y that a probabilistic rule asks for.
+
+    Attributes:
+        probability: of each event `(m, E)`; None for numbers.
+        events: the classes of each event `(m, E, C)`; None where each class is an event of its own.
+        normals: the distribution of y, for numbers.
+    """
+
+    probability: Array | None = None
+    events: Array | None = None
+    normals: Normals | None = None
+
+    def of_classes(self, probabilities: Array) -> Array:
+        """The probability of each event `(…, m, E)` under class probabilities `(…, m, C)`."""
+        if self.events is None:
+            return probabilities
+        xp = probabilities.__array_namespace__()
+        return xp.sum(xp.where(self.events, probabilities[..., None, :], 0.0), axis=-1)
+
+
+class Peaks(NamedTuple):
+    """Values with weights that sum to one, `(m, K)`, and how near one of them has to be met, `(m,)`."""
+
+    values: Array
+    weights: Array
+    margin: Array
+
+
+class Requirement(abc.ABC):
+    """What is asked of the function in a rule's region.
+
+    A kind is a frozen dataclass that answers `demand`, `margin` and `text`, and whatever else applies:
+
+        @dataclass(frozen=True)
+        class AtMost(Requirement):
+            most: float
+            def demand(self, cases, schema, units): return (np.full(len(cases), units.of(self.most)),)
+            def margin(self, demand, values): return values - demand[0]
+            def text(self, target_name="y", names=()): return f"{target_name} <= {self.most:g}"
+
+    Attributes:
+        judged: whether a violation is an event of one draw, or of all draws together (D_y).
+        default_tolerance: the violation that is accepted where the rule does not say.
+        default_term: the name of the term that scores it where nobody asks for another.
+        strength_is_found: whether more strength means less violation, so that pilots can look for it.
+        speaks_of_noise: whether it is about observations rather than the function.
+        in_words: whether `text` can be parsed, so that the rule can be saved.
+        inputs: inputs of a case; None: the rule's points are a population, and together one case.
+        coordinates: further axes of a point, each in [0, 1], that are sampled and searched along with x.
+    """
+
+    judged: ClassVar[Literal["draw", "predictive"]] = "draw"
+    default_tolerance: ClassVar[float] = 0.01
+    default_term: ClassVar[str] = "distance"
+    strength_is_found: ClassVar[bool] = True
+    speaks_of_noise: ClassVar[bool] = False
+    in_words: ClassVar[bool] = True
+    inputs: int | None = 1
+    coordinates: int = 0
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether it asks something of each input alone."""
+        return self.inputs == 1 and not self.coordinates
+
+    # What every kind answers -------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def demand(self, cases: Array, schema: Schema, units: Units) -> Any:
+        """What is asked at each case, as a tuple of arrays; y in the given units."""
+
+    @abc.abstractmethod
+    def margin(self, demand: Any, values: Array) -> Array:
+        """By how much each case is violated `(…, m)`: above 0 violates, 0 and below satisfies."""
+
+    @abc.abstractmethod
+    def text(self, target_name: str = "y", names: Collection[str] = ()) -> str:
+        """Canonical words; labels that are also one of `names` are quoted."""
+
+    # What a kind may answer --------------------------------------------------------------------------------
+
+    def cases(self, points: np.ndarray, schema: Schema) -> np.ndarray:
+        """The inputs that are compared, `(m, k, Q)`, for points of the region."""
+        inputs = points[:, : len(schema.columns)]
+        return inputs[None] if self.inputs is None else inputs[:, None]
+
+    def columns(self) -> frozenset[str]:
+        """The columns that the demand depends on."""
+        return frozenset()
+
+    def impossible(self, demand: Any) -> np.ndarray:
+        """At which cases `(m,)` nothing can satisfy it; empty where that is not known."""
+        return np.zeros(0, dtype=bool)
+
+    def scale(self, demand: Any) -> float:
+        """The rule's own length, by which margins are divided so that units do not matter."""
+        return 1.0
+
+    def raw_unit(self, target: Target) -> float:
+        """One raw unit of what its inequalities are written in, for values in model units."""
+        return 1.0 if target.classes else 1.0 / target.scale
+
+    def allowed(self, demand: Any) -> Allowed | None:
+        """The outputs it allows at each case; None where they cannot be listed."""
+        return None
+
+    def forbidden(self, demand: Any, values: Array) -> list[list[Array]] | None:
+        """Forbidden sets, each where all of its g `(…, m)` are ≤ 0 (paper eq. 6); None: not applicable."""
+        return None
+
+    def peaks(self, demand: Any) -> Peaks | None:
+        """The values that have to be met; None: not applicable."""
+        return None
+
+    def asked(self, demand: Any) -> Asked | None:
+        """The distribution asked for; None: not applicable."""
+        return None
+
+    def distances(
+        self, demand: Any, values: np.ndarray, noise: np.ndarray | None, weights: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """For rules judged by all draws together: named divergences `(rows, m)` from what is asked.
+
+        Args:
+            demand: in the units of the values.
+            values: what the draws say, `(S, m)` or `(S, m, C)`.
+            noise: standard deviation of an observation under each draw, `(S,)`, in the same units.
+            weights: of the draws; one predictive for each row `(rows, S)`.
+        """
+        asked = self.asked(demand)
+        assert asked is not None, (
+            "a kind that is judged by all draws together says what is asked, or overrides this"
+        )
+        return asked_divergences(asked, values, noise, weights)
+
+    def gaps(self, demand: Any, values: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
+        """A quick stand-in for the distance of all draws' predictive `(m,)`: what a search climbs."""
+        asked = self.asked(demand)
+        assert asked is not None, (
+            "a kind that is judged by all draws together says what is asked, or overrides this"
+        )
+        return asked_gaps(asked, values, noise)
+
+    def against(self, demand: Any, observed: np.ndarray) -> np.ndarray | None:
+        """Which observed outcomes contradict it `(m,)`; None where no single row can.
+
+        `observed` is y `(m,)` in the demand's units, or one-hot classes `(m, C)`.
+        """
+        if self.judged != "draw" or not self.is_pointwise:
+            return None
+        with np.errstate(all="ignore"):
+            broken = ~(np.asarray(self.margin(demand, observed)) <= 0)
+        return np.broadcast_to(broken, len(observed))
+
+    def ranges(self, schema: Schema, tolerance: float) -> Ranges | None:
+        """What it asks at any x, with ends that are affine in x, for exact lint; None: judged at points."""
+        return None
+
+    def words(self, demand: Any, schema: Schema) -> str | None:
+        """What it asks at the first case, with numbers instead of expressions; None: as in `text`."""
+        return None
+
+    def clipped(self, points: np.ndarray, schema: Schema) -> str | None:
+        """Where a probability that it computes from columns leaves [0, 1], in words; None where none does."""
+        return None

@@ -1,0 +1,95 @@
+"""Base priors: densities, draws and divergences of Gaussians."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from ocbnn.errors import ModelError
+from ocbnn.model.networks import MLP
+from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, Prior, as_diagonal, kl_divergence
+
+MEAN, SD = np.array([0.5, -1.0, 2.0]), np.array([0.1, 1.0, 3.0])
+
+
+@pytest.fixture
+def _float64():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.mark.usefixtures("_float64")
+def test_the_density_of_an_isotropic_prior_is_that_of_independent_gaussians():
+    w, scale = np.array([0.3, -2.0, 1.0]), np.array([1.0, 0.5, 3.0])
+    for each in (0.7, scale):
+        expected = norm.logpdf(w, 0.0, each).sum()
+        assert float(IsotropicGaussian(3, each).log_density(jnp.asarray(w))) == pytest.approx(
+            expected, rel=1e-12
+        )
+    assert isinstance(IsotropicGaussian(3), Prior)
+
+
+@pytest.mark.usefixtures("_float64")
+def test_draws_have_the_scale_of_each_weight():
+    prior = IsotropicGaussian(2, np.array([0.1, 5.0]))
+    draws = np.asarray(jax.vmap(prior.sample)(jax.random.split(jax.random.key(0), 4000)))
+    error = 1.0 / np.sqrt(2 * 4000)  # relative, of a standard deviation
+    np.testing.assert_allclose(draws.std(axis=0) / [0.1, 5.0], 1.0, atol=4 * error)
+
+
+def test_scaling_by_fan_in_divides_by_its_square_root():
+    network = MLP(4, (9,), 1)
+    prior = IsotropicGaussian.for_network(network, 2.0, scale_by_fan_in=True)
+    np.testing.assert_allclose(prior.scale, 2.0 / np.sqrt(network.fan_in()))
+    assert IsotropicGaussian.for_network(network).scale == 1.0
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, np.inf, np.ones(2)], ids=str)
+def test_scales_that_are_none_are_refused(scale):
+    with pytest.raises(ModelError, match="scale"):
+        IsotropicGaussian(3, scale)
+
+
+def test_the_density_of_a_diagonal_prior_is_that_of_independent_normals():
+    w = np.array([0.6, 0.0, -4.0])
+    assert float(DiagonalGaussian(MEAN, SD).log_density(w)) == pytest.approx(norm.logpdf(w, MEAN, SD).sum())
+
+
+def test_draws_of_a_diagonal_prior_have_its_means_and_standard_deviations():
+    draws = DiagonalGaussian(MEAN, SD).draws(20_000, 1)
+    np.testing.assert_allclose(draws.mean(axis=0), MEAN, atol=5 * SD.max() / np.sqrt(20_000))
+    np.testing.assert_allclose(draws.std(axis=0) / SD, 1.0, atol=5 / np.sqrt(40_000))
+    keys = jax.random.split(jax.random.key(0), 4000)
+    sampled = np.asarray(jax.vmap(DiagonalGaussian(MEAN, SD).sample)(keys))
+    np.testing.assert_allclose((sampled.mean(axis=0) - MEAN) / SD, 0.0, atol=5 / np.sqrt(4000))
+
+
+def test_kl_is_the_mean_log_ratio_of_densities():
+    one, other = DiagonalGaussian(MEAN, SD), DiagonalGaussian(np.zeros(3), np.full(3, 2.0))
+    draws = one.draws(50_000, 2)
+    ratio = norm.logpdf(draws, MEAN, SD).sum(axis=1) - norm.logpdf(draws, 0.0, 2.0).sum(axis=1)
+    assert one.kl_to(other) == pytest.approx(ratio.mean(), abs=5 * ratio.std() / np.sqrt(50_000))
+    assert one.kl_to(one) == pytest.approx(0.0, abs=1e-12)
+    assert float(kl_divergence(jnp.asarray(MEAN), jnp.asarray(SD), other)) == pytest.approx(
+        one.kl_to(other), rel=1e-5
+    )
+
+
+def test_isotropic_priors_are_diagonal_ones_and_others_are_not():
+    gaussian = as_diagonal(IsotropicGaussian(3, np.array([1.0, 2.0, 3.0])))
+    assert gaussian is not None
+    np.testing.assert_array_equal(gaussian.sd, [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(gaussian.mean, 0.0)
+    assert as_diagonal(object()) is None
+
+
+@pytest.mark.parametrize(
+    ("mean", "sd"),
+    [([0.0], [0.0]), ([0.0], [-1.0]), ([np.nan], [1.0]), ([0.0, 1.0], [1.0]), ([0.0], [np.inf])],
+)
+def test_what_is_no_gaussian_is_refused(mean, sd):
+    with pytest.raises(ModelError):
+        DiagonalGaussian(np.array(mean), np.array(sd))

@@ -1,0 +1,192 @@
+"""Sentences that a person without statistics can act on."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from ocbnn.report import Evidence
+from ocbnn.report import sentences as words
+from ocbnn.report.evidence import Change, Estimate, Recorded, RunFacts
+
+Gathered = Callable[[str], Evidence]
+
+
+def spaced(text: str) -> str:
+    """With common spaces, as a person would type it."""
+    return text.replace("\u202f", " ").replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.0, "0 %"),
+        (1.0, "100 %"),
+        (0.00001, "below 0.01 %"),
+        (0.99999, "above 99.9 %"),
+        (0.0123, "1.2 %"),
+        (0.01, "1 %"),
+        (0.00456, "0.46 %"),
+        (0.345, "34 %"),
+        (0.987, "98.7 %"),
+        (None, "unknown"),
+    ],
+)
+def test_shares_are_never_rounded_to_nothing_or_to_all(share: float | None, text: str) -> None:
+    assert spaced(words.percent(share)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (-0.0, "0"),
+        (1234.5, "1,234"),
+        (-1.234, "−1.23"),
+        (0.05, "0.05"),
+        (1e9, "1e+09"),
+        (None, "unknown"),
+    ],
+)
+def test_numbers_have_three_digits_that_matter(value: float | None, text: str) -> None:
+    assert words.number(value) == text
+
+
+def test_numbers_beside_larger_ones_have_no_digits_that_do_not_matter() -> None:
+    assert words.number(-0.00398, None, 4.0) == "−0"[1:]
+    assert spaced(words.number(3.14159, "mg/dL", 250.0)) == "3 mg/dL"
+
+
+def judged(evidence: Evidence, *verdicts: str, converged: bool | None = True) -> Evidence:
+    rules = [
+        replace(rule, verdict=verdict, name=f"rule {index}")
+        for index, (rule, verdict) in enumerate(zip(evidence.rules, verdicts, strict=True), 1)
+    ]
+    return replace(evidence, rules=tuple(rules), run=replace(evidence.run, converged=converged))
+
+
+NOT_SHOWN = "not shown at this tolerance"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "tone", "headline"),
+    [
+        (("met", "met"), "met", "The model keeps all 2 rules."),
+        (("met", "unmet"), "unmet", "The model keeps 1 of 2 rules. It does not keep “rule 2”."),
+        (
+            ("unmet", "unmet"),
+            "unmet",
+            "The model keeps 0 of 2 rules. It does not keep “rule 1” and “rule 2”.",
+        ),
+        (
+            ("met", NOT_SHOWN),
+            "unclear",
+            "The model keeps 1 of 2 rules. For “rule 2” it is not shown.",
+        ),
+    ],
+)
+def test_the_verdict_names_what_is_not_kept(
+    evidence_of: Gathered, verdicts: tuple[str, ...], tone: str, headline: str
+) -> None:
+    found = words.verdict(judged(evidence_of("numbers"), *verdicts))
+    assert (found.tone, found.headline) == (tone, headline)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "headline"),
+    [
+        ("met", "The model keeps its one rule."),
+        ("unmet", "The model does not keep its one rule, “rule 1”."),
+        (NOT_SHOWN, "It is not shown that the model keeps its one rule, “rule 1”."),
+    ],
+)
+def test_one_rule_alone_is_called_so(evidence_of: Gathered, verdict: str, headline: str) -> None:
+    evidence = evidence_of("numbers")
+    one = replace(evidence, rules=evidence.rules[:1])
+    assert words.verdict(judged(one, verdict)).headline == headline
+
+
+def test_a_run_that_did_not_settle_is_never_called_good(evidence_of: Gathered) -> None:
+    found = words.verdict(judged(evidence_of("numbers"), "met", "met", converged=False))
+    assert found.tone == "unclear"
+    assert any("did not settle" in sentence for sentence in found.further)
+
+
+def test_without_rules_the_verdict_says_so(evidence_of: Gathered) -> None:
+    found = words.verdict(evidence_of("no rules"))
+    assert "without rules" in found.headline
+    assert found.tone == "plain"
+
+
+def test_the_verdict_says_what_the_rules_are_good_for_and_what_they_cost(evidence_of: Gathered) -> None:
+    said = spaced(" ".join(words.verdict(evidence_of("numbers")).further))
+    assert "the same data without them would break “if -1 <= x <= 0 then y >= 1” in" in said
+    assert "predictions are off by" in said
+    said = spaced(" ".join(words.verdict(evidence_of("classes")).further))
+    assert "are right with the rules" in said
+
+
+def test_truncation_is_told(evidence_of: Gathered) -> None:
+    evidence = replace(evidence_of("numbers"), enforcement="truncate")
+    assert any("truncation" in sentence for sentence in words.verdict(evidence).further)
+
+
+def test_a_rules_sentence_has_value_interval_and_tolerance(evidence_of: Gathered) -> None:
+    rule = replace(evidence_of("numbers").rules[0], violation=Estimate(0.02, 0.01, 0.03), points=1000)
+    assert spaced(words.rule_sentence(rule)) == (
+        "Broken in 2 % of 1,000 new cases drawn from where it applies (95 % interval 1 to 3 %); "
+        "up to 1 % was accepted."
+    )
+    assert "differ from what it asks for by 2 %" in spaced(
+        words.rule_sentence(replace(rule, probabilistic=True))
+    )
+
+
+def test_a_change_says_how_much_where_and_for_how_many() -> None:
+    change = Change("P(y = 1)", None, 0.4, 0.95, 0.5, 0.01, "-3 <= x <= -2", 0.8, 30, 12, 70, 1)
+    assert words.change_sentence(change, probability=True) == (
+        "Where it applies, the rules move the mean P(y = 1) from 0.4 to 0.95. Predictions move most where "
+        "−3 ≤ x ≤ −2: by 0.8, and 0.5 on average. Of 30 held-out rows there, 12 get another answer; "
+        "of 70 elsewhere, 1."
+    )
+    nobody = replace(change, where=None, rows_inside=0, changed_inside=0)
+    assert "No held-out row lies there" in words.change_sentence(nobody, probability=True)
+
+
+def test_conflicts_are_graded_by_what_rows_say(evidence_of: Gathered) -> None:
+    rule = replace(evidence_of("alone").rules[0], recorded=Recorded(50, 20))
+    tone, text = words.conflict_sentence(rule) or ("", "")
+    assert tone == "unclear"
+    assert "In 20 of 50 held-out rows" in text
+    tone, _ = words.conflict_sentence(replace(rule, recorded=Recorded(50, 0))) or ("", "")
+    assert tone == "met"
+    tone, text = words.conflict_sentence(replace(rule, unmet_reason="rows stand against it")) or ("", "")
+    assert tone == "unmet"
+    assert "rows stand against it." in text
+    assert words.conflict_sentence(evidence_of("alone").rules[0]) is None
+
+
+def test_the_cost_in_log_score_is_called_one_only_where_rows_can_show_it(evidence_of: Gathered) -> None:
+    evidence = evidence_of("numbers")
+    assert evidence.performance is not None
+    assert evidence.performance.log_score is not None
+    for difference, said in ((-0.5, "cost something"), (0.001, "no difference"), (0.5, "the rules help")):
+        score = replace(evidence.performance.log_score, difference=difference, error=0.01)
+        changed = replace(evidence, performance=replace(evidence.performance, log_score=score))
+        assert said in (words.score_sentence(changed) or "")
+    assert words.score_sentence(evidence_of("alone")) is None
+
+
+@pytest.mark.parametrize(
+    ("chains", "converged", "said"),
+    [
+        (True, True, "4 independent searches for variants of the model agree"),
+        (True, False, "do not agree well enough"),
+        (False, True, "came to rest"),
+        (False, False, "had not come to rest"),
+        (True, None, "Nothing is recorded"),
+    ],
+)
+def test_the_run_is_told_in_a_sentence(chains: bool, converged: bool | None, said: str) -> None:
+    run = RunFacts("hmc", "", converged, None, 800, 4, chains, 1.0, 500.0, (), None, None, None)
+    assert said in words.run_sentence(run)
