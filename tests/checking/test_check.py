@@ -11,7 +11,7 @@ from scipy.stats import entropy, norm, t
 
 from ocbnn.checking import by_predictive
 from ocbnn.checking.check import PILOT_POINTS, check_rules, most_violated, pilot_check
-from ocbnn.checking.draws import halves
+from ocbnn.checking.draws import DrawSet, halves
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.feed import Feed
 from ocbnn.model import Model
@@ -435,3 +435,14 @@ def test_the_interval_of_a_total_variation_is_that_of_the_draws():
     assert value == pytest.approx(p.mean() - 0.4)
     assert low < value < high
     assert 0.004 < high - value < 0.06  # Student's t of four chains is wide
+
+
+def test_the_interval_of_the_mean_counts_both_draws_and_points() -> None:
+    """Half of 400 independent draws violate at half of the points: errors of 0.25/√400 and 0.25/√points."""
+    model, rule = line("if 0 <= x <= 2 then y <= 1")
+    both = draws((1.0, 0.0), (0.0, 0.0), repeat=200)
+    for points in (50, 800):
+        (found,) = check_rules(DrawSet(both, model), [rule], points=points, ascent=False)
+        half = norm.ppf(0.975) * np.hypot(0.25 / np.sqrt(400), 0.25 / np.sqrt(points))
+        assert found.epsilon_mean.high - found.epsilon_mean.value == pytest.approx(half, rel=0.03)
+        assert found.epsilon_mean.value - found.epsilon_mean.low == pytest.approx(half, rel=0.03)

@@ -113,7 +113,7 @@ KINDS: dict[str, Constraint] = {
 }
 QUICK = Settings(
     warm=WarmStart(steps=200, searches=1),
-    strength=StrengthSearch(rounds=8, effective=60.0, most=100, found=8, ratio=20.0),
+    strength=StrengthSearch(rounds=8, effective=60.0, most=100, found=0, ratio=20.0),
 )
 
 

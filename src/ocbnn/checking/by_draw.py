@@ -28,6 +28,7 @@ from ocbnn.checking.figures import (
     leave_one_out,
     mean_figure,
     share_figure,
+    with_error,
 )
 from ocbnn.checking.results import GroupFigures, RuleCheck, Verdict, verdict
 from ocbnn.checking.search import climb, searchable
@@ -144,9 +145,11 @@ def _badness(margins: Float[np.ndarray, "draws n"]) -> Float[np.ndarray, "2 n"]:
 
 def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckOptions) -> RuleCheck:
     kept, split, confidence = drawn.mask, halves(drawn), options.confidence
-    epsilon = _share_figure(drawn, found.share, kept, found.largest, confidence)
-    worst = _share_figure(drawn, found.worst_series, split.estimating, found.worst_margins, confidence)
+    of_draws = _share_figure(drawn, found.share, kept, found.largest, confidence)
     by_point = found.by_case[kept.ravel()].mean(axis=0)
+    error_of_points = float(by_point.std() / math.sqrt(len(by_point)))
+    epsilon = with_error(of_draws, error_of_points, confidence)
+    worst = _share_figure(drawn, found.worst_series, split.estimating, found.worst_margins, confidence)
     return RuleCheck(
         name=rule_name(term),
         text=term.rule.text(term.schema),
@@ -163,7 +166,7 @@ def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckO
         mass_outside=None if found.mass is None else _mass_figure(drawn, found.mass, confidence),
         groups=groups_of(drawn, [found], options) if searchable(term) else (),
         error=float(found.share[kept].std() / math.sqrt(max(epsilon.effective, 1.0))),
-        error_of_points=float(by_point.std() / math.sqrt(len(by_point))),
+        error_of_points=error_of_points,
     )
 
 

@@ -95,6 +95,14 @@ def share_figure(
     return Figure(value, *share_ends(values, effective, confidence), effective)
 
 
+def with_error(figure: Figure, error: float, confidence: float = CONFIDENCE) -> Figure:
+    """A share's figure whose interval counts a further, independent standard error."""
+    further = float(norm.ppf(0.5 + confidence / 2.0)) * error
+    low = figure.value - math.hypot(figure.value - figure.low, further)
+    high = figure.value + math.hypot(figure.high - figure.value, further)
+    return figure._replace(low=max(low, 0.0), high=min(high, 1.0))
+
+
 def mean_figure(
     series: Series,
     kept: Mask,
