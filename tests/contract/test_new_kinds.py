@@ -194,7 +194,7 @@ def test_draws_that_violate_are_rejected(fit: OCBNNRegressor) -> None:
 
 
 def test_no_single_prediction_can_be_truncated_to_it(fit: OCBNNRegressor) -> None:
-    with pytest.raises(EnforcementError, match="compares several inputs"):
+    with pytest.raises(EnforcementError, match="does not speak of each input alone"):
         fit.enforce("truncate")
 
 

@@ -286,6 +286,11 @@ def _require_view(rule: Constraint, schema: Schema, objective: str) -> None:
     demand = rule.demand(rule_points(rule_seed(0, rule, schema), rule, schema, None, 1), schema)
     if rule.is_predictive:
         asked_distribution(requirement, demand)
+        if not requirement.is_pointwise:
+            raise ModelError(
+                f"An amortized prior cannot learn the rule `{rule.text(schema)}`: it asks for a distribution "
+                "over several inputs together. Add it as a conditional term (rules=)."
+            )
     elif objective == "linearized" and allowed_outputs(requirement, demand) is None:
         raise ModelError(
             f"The linearised predictive has no closed form for the rule `{rule.text(schema)}`: it needs "

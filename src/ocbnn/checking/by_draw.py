@@ -109,8 +109,8 @@ def _at_fresh(
 ) -> _AtFresh:
     kept = drawn.mask.ravel()
     weights = leave_one_out(draw_groups(drawn))
-    forced = term.rule in drawn.rules_in_force
     requirement = term.rule.requirement
+    forced = requirement.is_pointwise and term.rule in drawn.rules_in_force
     violated, largest, masses, badness = [], np.full(kept.size, -np.inf), [], []
     predicted, without = [], []
     for at, flat in case_blocks(drawn, every, term, fresh):

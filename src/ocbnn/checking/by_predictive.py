@@ -22,7 +22,7 @@ INTEGRAL_POINTS, INTEGRAL_DRAWS = 64, 500
 def check_predictive(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> RuleCheck:
     """The divergences of one rule between the predictive and what is asked."""
     fresh = term.fresh(options.points, options.key, options.purpose)
-    if term.rule.requirement.speaks_of_noise:
+    if term.rule.requirement.speaks_of_noise and searchable(term):
         fresh = fresh[:INTEGRAL_POINTS]
     split, kept = halves(drawn), drawn.mask
     extra = fresh[:0]

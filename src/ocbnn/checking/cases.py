@@ -14,7 +14,7 @@ from ocbnn.checking.figures import CONFIDENCE, require_confidence
 from ocbnn.errors import OCBNNError
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.outputs import block_rows
-from ocbnn.rules.margins import Placed, by_case, placed
+from ocbnn.rules.margins import Placed, by_case, margins, placed
 from ocbnn.schema import Schema
 
 POINTS = 1000
@@ -70,10 +70,8 @@ def case_blocks(
     points: Float[np.ndarray, "points Q"],
 ) -> Iterator[tuple[Placed, np.ndarray]]:
     """A rule at some of the points at a time, with what the draws say at the inputs of its cases, raw."""
-    inputs = term.rule.requirement.inputs
-    step = max(len(points), 1) if inputs is None else max(block_rows(drawn.model, len(draws)) // inputs, 1)
-    for begin in range(0, len(points), step):
-        at = placed(term.rule, term.schema, points[begin : begin + step])
+    for some in _point_blocks(drawn, len(draws), term, points):
+        at = placed(term.rule, term.schema, some)
         yield at, drawn.values(at.inputs, draws)
 
 
@@ -85,10 +83,20 @@ def margins_at(
 ) -> Float[np.ndarray, "S cases"]:
     """By how much each draw violates a rule at the cases of these points, raw; above 0 violates."""
     parts = [
-        finite(term.rule.requirement.margin(at.demand, shaped(drawn, term, flat, at)))
-        for at, flat in case_blocks(drawn, draws, term, points)
+        finite(margins(term.rule, term.schema, some, lambda coded: drawn.values(coded, draws)))
+        for some in _point_blocks(drawn, len(draws), term, points)
     ]
     return np.concatenate(parts, axis=1)
+
+
+def _point_blocks(
+    drawn: Drawn, draws: int, term: RuleTerm, points: Float[np.ndarray, "points Q"]
+) -> Iterator[Float[np.ndarray, "some Q"]]:
+    """Points a few at a time, so that little is held; a population as a whole."""
+    inputs = term.rule.requirement.inputs
+    step = max(len(points), 1) if inputs is None else max(block_rows(drawn.model, draws) // inputs, 1)
+    for begin in range(0, len(points), step):
+        yield points[begin : begin + step]
 
 
 def shaped(drawn: Drawn, term: RuleTerm, values: np.ndarray, at: Placed) -> np.ndarray:

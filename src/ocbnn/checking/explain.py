@@ -54,6 +54,8 @@ def unmet_reason(
         return f"{said} at the strength {strength:g} that it was given: leave strength out to have it found"
     able = "" if alone is None else "the network can obey it, so "
     near = "" if model.data is None else "rows next to its region, "
+    if rows.against is None and rows.inside:
+        near = f"the {rows.inside:,} rows in its region, "
     return (
         f"{said}; {able}{near}another rule or an engine that has not converged stands against it: look at "
         "the status, raise its tolerance, or enforce it"

@@ -23,7 +23,7 @@ from ocbnn.checking.draws import Drawn, evenly
 from ocbnn.model.conditional import RuleTerm, rule_points, rule_vertices
 from ocbnn.model.outputs import function_values
 from ocbnn.regions.limits import Limits, observed_width
-from ocbnn.rules.margins import by_case, placed
+from ocbnn.rules.margins import by_case, margins, placed
 from ocbnn.rules.requirement import Units
 from ocbnn.schema import Schema
 
@@ -329,14 +329,16 @@ def _evaluated(
     """Largest margin and score of every point, in batches of one shape."""
     target = rule.schema.target
     assert target is not None
+
+    def functions(inputs: Float[np.ndarray, "n Q"]) -> np.ndarray:
+        return np.asarray(outputs_at(rule.schema.to_model(inputs)))
+
     found = []
     for begin in range(0, len(coded), BATCH):
         batch = np.resize(coded[begin : begin + BATCH], (BATCH, coded.shape[1]))
-        at = placed(rule.rule, rule.schema, batch, Units.of_model(target))
-        outputs = np.asarray(outputs_at(rule.schema.to_model(at.inputs)))
-        values = by_case(rule.rule, outputs, at.cases, bool(target.classes))
+        there = margins(rule.rule, rule.schema, batch, functions, Units.of_model(target))
         with np.errstate(all="ignore"):
-            found.append(scored(np.asarray(rule.rule.requirement.margin(at.demand, values)), score))
+            found.append(scored(np.asarray(there), score))
     largest, scores = (np.concatenate(parts)[: len(coded)] for parts in zip(*found, strict=True))
     return largest, scores
 

@@ -244,9 +244,9 @@ def quick_look(engine: str = "auto") -> dict[str, Any]:
     from ocbnn.inference.prepare import Settings
     from ocbnn.inference.strength import StrengthSearch
 
-    # By decades: a strength that is up to ten times what is needed is found with few pilots. They are long
-    # enough to find what the whole run finds, so that a rule kept in the one is kept in the other.
-    search = StrengthSearch(rounds=3, ratio=10.0, effective=100.0, most=100, steps=2500)
+    # By half decades, with few pilots. They are long enough to find what the whole run finds, so that a rule
+    # kept in the one is kept in the other.
+    search = StrengthSearch(rounds=5, effective=100.0, most=100, steps=2500)
     options: dict[str, Any] = {"preparation": Settings(strength=search), "engine": engine}
     if engine == "auto":
         # The learning rate falls early, so that the end of the run shows whether it has settled.

@@ -61,9 +61,9 @@ class StrengthSearch:
         most: draws of each chain in a pilot, where these are worth too little.
         found: points that may join a rule's after a pilot, for engines that always see the same ones.
         most_found: how many may join in all.
-        aim: how much of the tolerance a pilot of chains may use up: draws that break a rule are rare and come
-            in runs, so that few effective draws show too little of them. Pilots of engines that optimise are
-            shorter than the run, and rather show too much: they may use up all of it.
+        aim: how much of the tolerance a pilot may use up. Draws that violate a rule are rare and come in
+            runs, and the run is longer than its pilots, so that pilots show too little of them. And a verdict
+            needs the whole interval, of draws and points, within the tolerance.
         steps: of a pilot of an engine that optimises, over which its learning rate falls as in a whole run.
     """
 
@@ -109,10 +109,11 @@ class StrengthSearch:
             if engine.chains and not engine.stochastic:
                 tunings = [settling(state.tuning, engine.warmup) for state in loop.states]
             rules = prepared.model.terms
-            along = engine.chains
-            checks = [pilot_check(prepared.model, rule, draws, seed + number, chains=along) for rule in rules]
-            aim = self.aim if along else 1.0
-            met = [check.shown_within(aim * check.tolerance) for check in checks]
+            checks = [
+                pilot_check(prepared.model, rule, draws, seed + number, chains=engine.chains)
+                for rule in rules
+            ]
+            met = [check.shown_within(self.aim * check.tolerance) for check in checks]
             bearable = [check.shown_within(check.tolerance) for check in checks]
             violations = [check.violation.value for check in checks]
             wanting = [i for i in bracket.searched if not met[i] and not bracket.can_be_enough(i)]

@@ -38,8 +38,8 @@ def candidate_nodes(rule: RuleTerm, points: RulePoints) -> list[RulePoints]:
         axis = int(varying[0])
         sets = [_gauss(rule, points, axis, k) for k in GAUSS_NODES if 2 * k < len(np.unique(inputs[:, axis]))]
     else:
-        located = inputs[:, varying]
-        sets = [_subset(rule, points, located, weights, d) for d in MOMENT_DEGREES[len(varying)]]
+        moving = inputs[:, varying]
+        sets = [_subset(rule, points, moving, weights, d) for d in MOMENT_DEGREES[len(varying)]]
     return [nodes for nodes in sets if nodes is not None and 2 * len(nodes.inputs) < len(inputs)]
 
 

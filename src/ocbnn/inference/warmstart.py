@@ -50,8 +50,8 @@ class WarmStart:
         searches: how often violating points are looked for, each followed by the steps after the annealing.
         found: how many of them may join each rule's points in one search.
         retries: how often members that ended far below the best start anew.
-        rows: of the data for engines that take minibatches, or as many as one of theirs; fewer where many
-            members of many weights would take longer over them than the engine does.
+        rows: maximum number of rows per warm-start step, for engines that take minibatches; fewer where many
+            chains of many weights would take longer over them than the engine does.
     """
 
     steps: int = 1500

@@ -78,7 +78,7 @@ class RuleTerm:
         """Choose and calibrate the term, then draw the points; arguments as in `conditional_prior`."""
         target = _target(schema)
         requirement = rule.requirement
-        chosen = _chosen_term(rule, schema, term)
+        chosen = _chosen_term(rule, term)
         free = strength is None and requirement.strength_is_found
         strength = float(chosen.default_strength if strength is None else strength)
         if not (strength > 0 and np.isfinite(strength)):
@@ -96,7 +96,7 @@ class RuleTerm:
                 f"The term {chosen.name!r} cannot score {_named(rule, schema)}; terms that can: {suited}."
             )
         coded = rule_points(rule_seed(key, rule, schema), rule, schema, data, points, sampler)
-        vertices = rule_vertices(rule, schema) if corners else coded[:0]
+        vertices = rule_vertices(rule, schema) if corners and requirement.inputs is not None else coded[:0]
         at = _placed(rule, schema, np.concatenate([coded, vertices]), None, reduction, strength)
         calibrated = chosen.calibrated(Calibration(requirement, demand, target, bounded, strength))
         return cls(
@@ -290,7 +290,7 @@ def rule_vertices(rule: Constraint, schema: Schema) -> Float[np.ndarray, "corner
     return np.concatenate([np.repeat(corners, len(ends), axis=0), np.tile(ends, (len(corners), 1))], axis=1)
 
 
-def _chosen_term(rule: Constraint, schema: Schema, term: Term | str | None) -> Term:
+def _chosen_term(rule: Constraint, term: Term | str | None) -> Term:
     if term is None:
         term = rule.requirement.default_term
     if not isinstance(term, str):

@@ -43,7 +43,8 @@ class Rejection:
     """What rejection kept.
 
     Attributes:
-        posterior: with the mask; its predictions obey.
+        posterior: with the mask; its draws satisfy the rules, and so do its predictions, for rules that speak
+            of each input alone.
         acceptance: share of draws kept, with its interval.
         by_chain: share of each chain's draws.
         empty_chains: chains, counted from 0, of which nothing was kept; they no longer have a say.
@@ -107,7 +108,7 @@ def reject(
     """
     require_confidence(confidence)
     require_points(points, key)
-    terms = enforceable(posterior, rules)
+    terms = enforceable(posterior, rules, points)
     flat = posterior.flat
     breaks = np.zeros((len(terms), len(flat)), dtype=bool)
     unjudged = np.zeros_like(breaks)

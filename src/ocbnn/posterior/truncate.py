@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn.checking.cases import rule_name
+from ocbnn.checking.cases import POINTS, rule_name
 from ocbnn.checking.check import Rule, as_rule_terms
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.posterior import allowed as allowing
@@ -53,23 +53,26 @@ def truncate(posterior: Posterior, rules: Sequence[Rule] | None = None) -> Trunc
 
     What was enforced on the posterior before stays in force. Nothing can be truncated to a rule that cannot
     list the outputs it allows: where one applies, also one that draws were rejected for, a prediction is an
-    error. A rule that compares several inputs is refused: it forbids no single output.
+    error. A rule that does not speak of each input alone forbids no single output: it is refused where it is
+    named, and left out otherwise.
     """
     terms = enforceable(posterior, rules)
-    for term in terms:
-        if not term.rule.requirement.is_pointwise:
-            raise allowing.EnforcementError(
-                f"{rule_name(term)!r} compares several inputs, so no single prediction can be restricted to "
-                "it; enforce it by rejecting draws."
-            )
-    named = tuple(term.rule for term in terms)
+    others = [term for term in terms if not term.rule.requirement.is_pointwise]
+    if others and (rules is not None or len(others) == len(terms)):
+        raise allowing.EnforcementError(
+            f"{rule_name(others[0])!r} does not speak of each input alone, so no single prediction can be "
+            "restricted to it; enforce it by rejecting draws."
+        )
+    named = tuple(term.rule for term in terms if term.rule.requirement.is_pointwise)
     earlier = (rule for rule in posterior.rules_in_force if rule not in named)
     return Truncated(posterior, (*named, *earlier))
 
 
-def enforceable(posterior: Posterior, rules: Sequence[Rule] | None) -> tuple[RuleTerm, ...]:
+def enforceable(
+    posterior: Posterior, rules: Sequence[Rule] | None, points: int = POINTS
+) -> tuple[RuleTerm, ...]:
     """The rules that can be enforced; an error where another one was named, or there is none."""
-    terms = as_rule_terms(posterior, rules)
+    terms = as_rule_terms(posterior, rules, points)
     predictive = [term for term in terms if term.rule.is_predictive]
     if rules is not None and predictive:
         raise allowing.EnforcementError(
@@ -84,7 +87,10 @@ def enforceable(posterior: Posterior, rules: Sequence[Rule] | None) -> tuple[Rul
 
 @dataclass(frozen=True, eq=False)
 class Truncated:
-    """A posterior whose predictions cannot break its rules.
+    """A posterior whose predictions cannot violate its rules.
+
+    Of rules that do not speak of each input alone, the kept draws satisfy those they were rejected for; no
+    single prediction can be held against them.
 
     Attributes:
         posterior: the draws, as they are.

@@ -4,8 +4,8 @@
     write(evidence, posterior, "report.html")
 
 - `evidence.py`: what a report rests on, as plain data; never rows.
-- `gathering.py`, of `ruling.py`, `heldout.py`, `choosing.py`: from posteriors to evidence.
-- `words.py`, `pictures.py`, `svg.py`: sentences and figures.
+- `build.py`, of `rules.py` and `held_out.py`: from posteriors to evidence.
+- `sentences.py`, `pictures.py`: sentences and figures.
 - `page.py`, `page.html.j2`, `page.css`: the page.
 """
 

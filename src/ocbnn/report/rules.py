@@ -63,6 +63,7 @@ def _facts(posterior: Posterior, term: RuleTerm, found: RuleCheck) -> RuleFacts:
     rule, schema = term.rule, term.schema
     violation = Estimate.of(found.violation)
     assert violation is not None
+    unmet = found.verdict == "unmet"
     worst = Estimate.of(found.epsilon_worst) or Estimate(found.worst.value)
     return RuleFacts(
         name=rule_name(term),
@@ -84,7 +85,7 @@ def _facts(posterior: Posterior, term: RuleTerm, found: RuleCheck) -> RuleFacts:
         points_violating=Estimate.of(found.points_violating),
         mass_outside=Estimate.of(found.mass_outside),
         counterexample=_counterexample(schema, term, found, worst),
-        unmet_reason=_unmet_reason(posterior.provenance, rule_name(term)),
+        unmet_reason=_unmet_reason(posterior.provenance, rule_name(term)) if unmet else None,
     )
 
 

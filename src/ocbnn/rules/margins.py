@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ocbnn.errors import RuleError
 from ocbnn.rules.requirement import RAW, Units
 
 if TYPE_CHECKING:
@@ -26,7 +27,15 @@ class Placed(NamedTuple):
 
 def placed(rule: Constraint, schema: Schema, points: np.ndarray, units: Units = RAW) -> Placed:
     """The cases of these points, and the demand there; y in the given units."""
+    inputs = rule.requirement.inputs
     cases = rule.requirement.cases(np.asarray(points, dtype=float), schema)
+    expected = (1, len(points)) if inputs is None else (len(points), inputs)
+    if cases.shape != (*expected, len(schema.columns)):
+        raise RuleError(
+            f"{type(rule.requirement).__name__}.cases gave the shape {cases.shape} for {len(points)} points; "
+            f"cases of this kind have the shape {(*expected, len(schema.columns))}: one case for each point, "
+            "or one of all points for a population."
+        )
     demand = rule.requirement.demand(cases, schema, units)
     return Placed(cases.reshape(-1, cases.shape[-1]), demand, len(cases))
 

@@ -6,7 +6,7 @@ compared with each other. A bound looks at one input, a contrast at two, and a s
 makes a single case of all its points.
 
 Conventions. `points` are coded inputs `(T, Q + coordinates)`. `cases` are coded inputs `(m, k, Q)`. A `demand`
-is any tuple of arrays whose first axis is the case, in the units asked for. `values` are what the functions say
+is any pytree of arrays whose first axis is the case, in the units asked for. `values` are what the functions say
 at the cases: y `(…, m, k)`, or class probabilities `(…, m, k, C)`; the axis k is left out where k is 1. Margins
 and views take NumPy and JAX arrays alike.
 """  # noqa: E501
@@ -160,7 +160,10 @@ class Requirement(abc.ABC):
     # What a kind may answer --------------------------------------------------------------------------------
 
     def cases(self, points: np.ndarray, schema: Schema) -> np.ndarray:
-        """The inputs that are compared, `(m, k, Q)`, for points of the region."""
+        """The inputs that are compared, `(m, k, Q)`: one case for each point, or one of a population.
+
+        A kind that compares several inputs says here which.
+        """
         inputs = points[:, : len(schema.columns)]
         return inputs[None] if self.inputs is None else inputs[:, None]
 
@@ -200,6 +203,8 @@ class Requirement(abc.ABC):
         self, demand: Any, values: np.ndarray, noise: np.ndarray | None, weights: np.ndarray
     ) -> dict[str, np.ndarray]:
         """For rules judged by all draws together: named divergences `(rows, m)` from what is asked.
+
+        "total_variation" is among them: it is what the tolerance is about.
 
         Args:
             demand: in the units of the values.
