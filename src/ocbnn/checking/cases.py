@@ -46,7 +46,7 @@ class CheckOptions:
 
 
 def require_points(points: int, key: int) -> None:
-    """Refuse a number of fresh points, or a seed, that is none."""
+    """Refuse a number of points below 1, or a seed below 0, or either that is not a whole number."""
     if not is_whole(points) or points < 1:
         raise OCBNNError(f"points is a whole number, at least one point; got {points!r}.")
     if not is_whole(key) or key < 0:

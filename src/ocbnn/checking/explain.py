@@ -74,7 +74,7 @@ def learnt_unmet_reason(model: Model, rule: RuleTerm, check: RuleCheck) -> str:
 
 
 def contradicting_rule(model: Model, rule: RuleTerm) -> str:
-    """The other rule that allows no output in common with this one, and where; empty if there is none."""
+    """The first rule that allows no output in common with this one, and where; "" without such a rule."""
     for other in model.rules:
         if other.rule == rule.rule:
             continue
