@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ocbnn.cli import app
-from ocbnn.cli.folders import save_model
+from ocbnn.estimators.folder import save
 from ocbnn.inference.loop import Chunk, Loop
 from small_estimators import small_regressor
 
@@ -66,5 +66,5 @@ def write_files(folder: Path) -> Path:
     fitted = small_regressor(rules=["if x > 1 then y >= 0"]).fit(inputs, table["y"])
     twin = small_regressor().fit(inputs, table["y"]).posterior_
     evidence = gather(fitted.posterior_, without=twin, frame=table, points=50)
-    save_model(folder / "model", fitted, twin, evidence)
+    save(folder / "model", fitted, twin, evidence)
     return folder

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,18 +11,18 @@ import pytest
 import ocbnn
 from amortized_cases import FRAME, LINE, SIGN_RULE
 from ocbnn.amortize import AmortizedPrior
-from ocbnn.amortize.stored import stored_amortized
+from ocbnn.amortize.folder import pack_amortized
 from ocbnn.checking.check import check_rules
 from ocbnn.errors import FileError, ModelError
 from ocbnn.inference.run import infer
 from ocbnn.model import Model
 from ocbnn.model.networks import MLP
 from ocbnn.model.priors import LearntPrior, Prior
-from ocbnn.posterior import Posterior, files
+from ocbnn.posterior import Posterior
+from ocbnn.posterior import folder as files
 from ocbnn.posterior.enforce import reject, truncate
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
-from ocbnn.storing import folders
 from small_estimators import UNPREPARED, small_classifier, small_regressor
 from small_runs import SHORT
 
@@ -130,7 +125,7 @@ def test_a_saved_prior_comes_back_as_it_was(sign_prior, tmp_path):
     for own, other in ((sign_prior.gaussian, again.gaussian), (sign_prior.base, again.base)):
         np.testing.assert_array_equal(own.mean, other.mean)
         np.testing.assert_array_equal(own.sd, other.sd)
-    assert stored_amortized(again) == stored_amortized(sign_prior)
+    assert pack_amortized(again)[0] == pack_amortized(sign_prior)[0]
     assert str(again.findings) == str(sign_prior.findings)
     assert again.rules == sign_prior.rules
     assert again.network == sign_prior.network
@@ -148,59 +143,13 @@ def test_a_damaged_prior_is_refused(sign_prior, tmp_path, name):
         AmortizedPrior.load(tmp_path / "prior")
 
 
-@contextlib.contextmanager
-def rewritten(file: Path) -> Iterator[dict[str, Any]]:
-    """The content of a sealed file, to be changed in place."""
-    content = json.loads(file.read_text())["content"]
-    yield content
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-    file.write_text(json.dumps({"checksum": folders.checksum(canonical), "content": content}))
-
-
-def test_findings_of_an_earlier_version_get_their_interval_from_their_error(sign_prior, tmp_path):
-    sign_prior.save(tmp_path / "prior")
-    with rewritten(tmp_path / "prior" / "prior.json") as content:
-        for finding in content["learnt"]["findings"]["rules"]:
-            for field in ("low", "high", "points"):
-                del finding[field]
-    (finding,) = AmortizedPrior.load(tmp_path / "prior").findings.rules
-    (before,) = sign_prior.findings.rules
-    assert str(finding) == str(before)
-    assert finding.met
-    value, error = before.check.violation.value, before.check.error
-    expected = (value, value - 2 * error, value + 2 * error)
-    np.testing.assert_allclose(finding.check.violation[:3], expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("old", "refused"),
-    [
-        ({"gates": [], "mixing": None}, None),
-        ({"gates": [{"reach": 0.0, "cells": []}]}, "gates"),
-        ({"mixing": [[1.0]]}, "mixing"),
-    ],
-    ids=["neither", "gates", "mixing"],
-)
-def test_a_prior_of_an_earlier_version_loads_unless_its_network_has_gates_or_mixing(
-    sign_prior, tmp_path, old, refused
-):
-    sign_prior.save(tmp_path / "prior")
-    with rewritten(tmp_path / "prior" / "prior.json") as content:
-        content["network"].update(old)
-    if refused is None:
-        assert AmortizedPrior.load(tmp_path / "prior").network == sign_prior.network
-    else:
-        with pytest.raises(FileError, match=f"The network has {refused}, .* Fit again with this version"):
-            AmortizedPrior.load(tmp_path / "prior")
-
-
 def test_a_saved_model_has_its_learnt_prior_and_its_rules(posterior, tmp_path):
     files.save(tmp_path / "model", posterior)
     again = files.load(tmp_path / "model").posterior
     base = again.model.base
     assert isinstance(base, AmortizedPrior)
     np.testing.assert_array_equal(base.gaussian.sd, posterior.model.base.gaussian.sd)
-    assert stored_amortized(base) == stored_amortized(posterior.model.base)
+    assert pack_amortized(base)[0] == pack_amortized(posterior.model.base)[0]
     assert [each.rule for each in again.rules] == [each.rule for each in posterior.rules]
     w = posterior.flat[0]
     assert float(again.model.log_prior(w)) == pytest.approx(float(posterior.model.log_prior(w)))

@@ -14,8 +14,8 @@ from command_line import interrupt, run, small_table, words
 from ocbnn import __version__
 from ocbnn.cli.app import app
 from ocbnn.cli.cache import FOLDER, keep_compiled
-from ocbnn.cli.folders import save_model
 from ocbnn.cli.sentences import command
+from ocbnn.estimators.folder import save as save_model
 from small_estimators import small_regressor
 
 COMMAND = Path(sys.executable).with_name("ocbnn")

@@ -49,12 +49,12 @@ def test_options_survive_a_file(options, tmp_path):
         ("[preparation]\nwarm = 3", r"\[preparation.warm\]"),
         ("[preparation.strength]\nround = 3", "Did you mean 'rounds'?"),
         ("draws =", "not well-formed TOML"),
-        ("#" * 100_001, "larger than"),
+        ("#" * 1_000_001, "more than the limit"),
     ],
 )
 def test_a_mistake_is_a_sentence_with_its_place(text, said, tmp_path):
     (tmp_path / "fit.toml").write_text(text)
     with pytest.raises(FileError, match=said):
         read_settings(tmp_path / "fit.toml")
-    with pytest.raises(FileError, match=r"no\.toml cannot be read: No such file"):
+    with pytest.raises(FileError, match=r"no\.toml: the file is missing"):
         read_settings(tmp_path / "no.toml")

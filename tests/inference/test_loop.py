@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from ocbnn.errors import InferenceError
-from ocbnn.inference.checkpoint import RunFolder
 from ocbnn.inference.density import Prepared, Strengths, density_of, fixed_context
 from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.loop import Loop
 from ocbnn.model import Model
 from ocbnn.model.outputs import precision
+from ocbnn.storage.runs import RunFolder
 from small_runs import SHORT
 
 

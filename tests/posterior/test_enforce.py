@@ -17,7 +17,7 @@ from ocbnn.posterior.calibration import calibration
 from ocbnn.posterior.conflict import log_scores
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.enforce import reject, truncate
-from ocbnn.posterior.files import load, save
+from ocbnn.posterior.folder import load, save
 from ocbnn.posterior.predict import predict, sample_observation
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule

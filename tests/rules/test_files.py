@@ -8,7 +8,7 @@ from language_schemas import CLINIC, COLOURS, LINE
 from ocbnn.errors import RuleError
 from ocbnn.regions import Everywhere
 from ocbnn.rules import Constraint, dump_rules, load_rules, parse_rule
-from ocbnn.rules.files import LARGEST_FILE
+from ocbnn.storage.documents import LARGEST_INPUT
 
 FULL = """\
 # what the clinic agreed on
@@ -134,8 +134,13 @@ def test_what_has_no_text_cannot_be_written():
         ("- rule: yes", "`rule` of rule 1 has to be text", 1),
         ("- rule:", "`rule` of rule 1 has to be text", 1),
         ("- rule: {a: b}", "`rule` of rule 1 has to be text", 1),
-        ("- rule: !!python/name:os.system", "The rule is empty", 1),
-        ("- rule: !!python/object/apply:os.getcwd []", "has to be text, not a list", 1),
+        ("- rule: !!python/name:os.system", "the tag !!python/name:os.system is not read", 1),
+        ("- rule: !!python/object/apply:os.getcwd []", "the tag !!python/object/apply:os.getcwd", 1),
+        ("- rule: always action = 1\n  tolerance: !!int ''", "'' is not !!int", 2),
+        ("- rule: always action = 1\n  tolerance: " + "9" * 401, "too long for a number", 2),
+        ("- rule: always action = 1\n  tolerance: " + "9" * 350, "too large a number", 2),
+        ("- ? [a]\n  : b", "a key has to be text", 1),
+        ("- <<: {a: b}", "a key has to be text", 1),
         ("- rule: always action = 1\n  rule: always action = 0", "`rule` is given twice", 2),
         (
             "- name: a\n  rule: always action = 1\n- name: a\n  rule: always action = 0",
@@ -149,9 +154,9 @@ def test_what_has_no_text_cannot_be_written():
         ("- a\n---\n- b", "not well-formed YAML", 2),
         ("- &a always action = 1\n- *a", "aliases", 2),
         ("- \x07", "not well-formed YAML", None),
-        ("[" * 5000, "nested too deeply", None),
+        ("[" * 5000, "nested too deeply", 1),
         (b"- rule: always action = 1\n- \xff\xfe", "not UTF-8", 2),
-        (b"#" * (LARGEST_FILE + 1), "larger than", None),
+        (b"#" * (LARGEST_INPUT + 1), "more than the limit", None),
     ],
 )
 def test_a_file_that_cannot_be_read_says_what_and_where(write, content, part, line):

@@ -204,14 +204,14 @@ class AmortizedPrior:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the prior as a folder of plain files (safetensors and JSON)."""
-        from ocbnn.amortize.files import save
+        from ocbnn.amortize.folder import save
 
         save(path, self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> AmortizedPrior:
         """The prior that `save` wrote. Opening a file never runs code of its author."""
-        from ocbnn.amortize.files import load
+        from ocbnn.amortize.folder import load
 
         return load(path)
 

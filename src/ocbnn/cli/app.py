@@ -16,6 +16,7 @@ from ocbnn.cli.lint import lint
 from ocbnn.cli.predict import predict
 from ocbnn.cli.report import report
 from ocbnn.cli.reproduce import reproduce
+from ocbnn.cli.verify import verify
 
 app = typer.Typer(
     name="ocbnn",
@@ -33,6 +34,7 @@ app.command("predict")(predict)
 app.command("check")(check)
 app.command("enforce")(enforce)
 app.command("report")(report)
+app.command("verify")(verify)
 app.command("learn-prior")(learn_prior)
 app.command("reproduce")(reproduce)
 

@@ -39,15 +39,14 @@ def check(
     with explained(debug):
         from ocbnn.checking.check import check_rules
         from ocbnn.cli.cache import keep_compiled
-        from ocbnn.cli.folders import load_model
-        from ocbnn.cli.plain import print_json
         from ocbnn.cli.sentences import show_check
-        from ocbnn.cli.voice import Voice
+        from ocbnn.cli.voice import Voice, print_json
+        from ocbnn.estimators import load
         from ocbnn.rules.files import load_rules
 
         keep_compiled()
         voice = Voice(quiet=quiet, aside=json)
-        posterior = load_model(model).posterior_
+        posterior = load(model).posterior_
         given = None if rules is None else load_rules(rules, posterior.schema)
         if given is None and not posterior.rules:
             raise InputError(f"{model} was fitted without rules; give some to hold it against: --rules FILE.")

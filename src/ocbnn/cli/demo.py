@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,15 +44,15 @@ def demo(
         from ocbnn.cli.cache import keep_compiled
         from ocbnn.cli.fit import quick_look
         from ocbnn.cli.fitting import LEFTOVERS, Plan, fit_model
-        from ocbnn.cli.folders import require_folder
         from ocbnn.cli.inputs import read_inputs
         from ocbnn.cli.sentences import show_findings, show_outcomes, show_rules
-        from ocbnn.cli.tables import require_writable
+        from ocbnn.cli.tables import require_folder, require_writable
         from ocbnn.cli.voice import Voice
         from ocbnn.datasets import clinic
         from ocbnn.linting import lint
         from ocbnn.report import write
         from ocbnn.report.page import places
+        from ocbnn.storage.files import discard
 
         keep_compiled()
         voice = Voice(quiet=quiet)
@@ -62,7 +61,7 @@ def demo(
         require_folder(out / MODEL)
         write_example(out)
         # It is short: what was left of an interrupted one is of no use.
-        shutil.rmtree(out / (MODEL + LEFTOVERS), ignore_errors=True)
+        discard(out / (MODEL + LEFTOVERS))
         read = read_inputs(out / TABLE, clinic.TARGET, out / RULES, voice, columns=out / COLUMNS)
         show_table(voice, read.schema, len(read.frame))
         show_rules(voice, read.rules, read.schema)
@@ -94,7 +93,7 @@ def write_example(folder: Path) -> None:
 
     from ocbnn.cli.tables import write_table
     from ocbnn.datasets import clinic
-    from ocbnn.storing.whole import write_text, write_whole
+    from ocbnn.storage.files import write_text, write_whole
 
     declared = {
         name: {

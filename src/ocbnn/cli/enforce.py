@@ -35,23 +35,22 @@ def enforce(
     """
     with explained(debug):
         from ocbnn.cli.cache import keep_compiled
-        from ocbnn.cli.folders import load_model, load_without, require_folder, save_model
+        from ocbnn.cli.tables import require_folder
         from ocbnn.cli.voice import Voice
+        from ocbnn.estimators.folder import load_all, save
 
         keep_compiled()
         if method not in METHODS:
             raise InputError(f"--method is {' or '.join(METHODS)}, not {method!r}.")
-        if out.resolve() == model.resolve():
-            raise InputError(f"{out} is the model itself; give the enforced copy a folder of its own.")
-        require_folder(out)
+        require_folder(out, [model])
         voice = Voice(quiet=quiet)
-        estimator = load_model(model)
+        estimator, without, _ = load_all(model)
         if not estimator.posterior_.rules:
             raise InputError(f"{model} was fitted without rules, so there is nothing to enforce.")
         with voice.hearing_warnings():
             enforced = estimator.enforce(method)
         # The figures beside the model are those before enforcement: a report gathers them again.
-        save_model(out, enforced, load_without(model))
+        save(out, enforced, without)
         before, after = len(estimator.posterior_.flat), len(enforced.posterior_.flat)
         if method == "draws":
             voice.say(f"{after:,} of {before:,} draws obey every rule at every point tried, and are kept.")

@@ -136,15 +136,14 @@ def fit(
     with explained(debug):
         from ocbnn.cli.cache import keep_compiled
         from ocbnn.cli.fitting import Plan, fit_model
-        from ocbnn.cli.folders import require_folder
         from ocbnn.cli.inputs import read_inputs
-        from ocbnn.cli.plain import print_json
-        from ocbnn.cli.voice import Voice
+        from ocbnn.cli.tables import require_folder
+        from ocbnn.cli.voice import Voice, print_json
         from ocbnn.estimators.settings_files import read_settings
 
         keep_compiled()
         voice = Voice(quiet=quiet, aside=json)
-        require_folder(out)
+        require_folder(out, [table, rules, columns, prior, settings])
         if quick and settings is not None:
             raise InputError("--quick and --settings both say how to run: give one of them.")
         widths = hidden_units(hidden)

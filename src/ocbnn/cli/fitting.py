@@ -6,7 +6,6 @@ loses nothing that was done. Draws go to `<out>.run/` as they come; it is remove
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ocbnn.cli.failures import InputError, Interrupted
+from ocbnn.storage.files import discard
+from ocbnn.storage.runs import RUN, is_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +29,7 @@ HELD_OUT = 0.2
 FEWEST_ROWS = 50
 """Below this every row is needed for the fit, unless the share to hold out was asked for."""
 LEFTOVERS = ".run"
+RUNS = ("with_rules", "without_rules")
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,10 @@ def fit_model(inputs: Inputs, plan: Plan, voice: Voice) -> Fitted:
     except BaseException:
         _tidy(plan.leftovers)
         raise
-    shutil.rmtree(plan.leftovers, ignore_errors=True)
+    try:
+        discard(plan.leftovers)
+    except KeyboardInterrupt:
+        raise Interrupted(f"Interrupted at the very end; {plan.out} holds the whole model.") from None
     return Fitted(estimator, without, evidence, len(train), len(rest))
 
 
@@ -166,7 +171,7 @@ def _kept_as_it_comes(run: Callable[..., Any], plan: Plan, name: str, voice: Voi
         Interrupted: before the first draw.
     """
     folder = plan.leftovers / name
-    resume = plan.resume and (folder / "run.json").exists()
+    resume = plan.resume and (folder / RUN).exists()
     try:
         return run(progress=voice.shows_progress, folder=folder, resume=resume)
     except KeyboardInterrupt:
@@ -189,9 +194,9 @@ def save_stage(
     Raises:
         Interrupted: the draws are fewer than asked for.
     """
-    from ocbnn.cli.folders import save_model
+    from ocbnn.estimators.folder import save
 
-    save_model(plan.out, estimator, without, evidence)
+    save(plan.out, estimator, without, evidence)
     if not _complete(estimator.posterior_):
         how_far = str(estimator.posterior_.provenance["status"]).split(";")[0]
         raise Interrupted(
@@ -241,6 +246,12 @@ def _check_leftovers(plan: Plan) -> None:
         raise InputError(
             f"There is no interrupted run to resume: {plan.leftovers} does not exist. Leave --resume out."
         )
+    foreign = [each for each in plan.leftovers.glob("*") if each.name not in RUNS or not is_run(each)]
+    if foreign:
+        raise InputError(
+            f"{plan.leftovers} is where draws go until the fit is done, but it holds {foreign[0].name!r}, "
+            "which is not of a run. Move it away, or give another --out."
+        )
     if plan.leftovers.exists() and not plan.resume:
         raise InputError(
             f"{plan.leftovers} holds an interrupted run. Go on with it by the same command with --resume, or "
@@ -251,7 +262,7 @@ def _check_leftovers(plan: Plan) -> None:
 def _tidy(folder: Path) -> None:
     """Remove a run of which nothing is worth resuming."""
     if folder.exists() and not _worth_resuming(folder):
-        shutil.rmtree(folder, ignore_errors=True)
+        discard(folder)
 
 
 def _worth_resuming(folder: Path) -> bool:

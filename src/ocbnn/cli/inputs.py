@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ocbnn.rules.constraint import Constraint
     from ocbnn.schema import Schema
 
-LARGEST_FILE = 1_000_000
-
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
@@ -128,34 +126,22 @@ def read_columns(path: Path) -> dict[str, dict[str, Any]]:
     """What a YAML file declares about columns: a mapping of names to options.
 
     Raises:
-        InputError: a file that cannot be read, or holds something else.
+        OCBNNError: a file that cannot be read, or holds something else.
     """
-    import yaml
+    from ocbnn.storage.documents import read_yaml, yaml_value
 
-    try:
-        content = path.read_bytes()[: LARGEST_FILE + 1].decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
-    if len(content) > LARGEST_FILE:
-        raise InputError(f"{path} is larger than {LARGEST_FILE:,} bytes; declarations of columns are not.")
-    try:
-        found = yaml.safe_load(content)
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f" (line {mark.line + 1})"
-        raise InputError(f"{path} is not well-formed YAML{where}: {str(error).splitlines()[0]}.") from None
+    node = read_yaml(path)
+    found = None if node is None else yaml_value(node)
     if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
         raise InputError(
             f"{path} does not declare columns; write one line for each: "
             "`age: {unit: years, bounds: [18, 120]}`."
         )
-    return {str(name): _options(options) for name, options in found.items()}
+    return {name: _options(options) for name, options in found.items()}
 
 
 def _options(options: dict[str, Any]) -> dict[str, Any]:
     return {
-        str(option): tuple(value) if option == "bounds" and isinstance(value, list) else value
+        option: tuple(value) if option == "bounds" and isinstance(value, list) else value
         for option, value in options.items()
     }

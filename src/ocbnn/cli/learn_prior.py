@@ -39,20 +39,18 @@ def learn_prior(
     """
     with explained(debug):
         from ocbnn.amortize import AmortizedPrior
-        from ocbnn.amortize.files import ARRAYS, PRIOR, RULES
         from ocbnn.cli.cache import keep_compiled
         from ocbnn.cli.fit import hidden_units, refuse_constant, refuse_errors
-        from ocbnn.cli.folders import require_folder
         from ocbnn.cli.inputs import read_inputs
-        from ocbnn.cli.plain import print_json
         from ocbnn.cli.sentences import command
-        from ocbnn.cli.voice import Voice
+        from ocbnn.cli.tables import require_folder
+        from ocbnn.cli.voice import Voice, print_json
         from ocbnn.estimators import defaults
         from ocbnn.model.networks import MLP
 
         keep_compiled()
         voice = Voice(quiet=quiet, aside=json)
-        require_folder(out, (PRIOR, RULES, ARRAYS))
+        require_folder(out, [table, rules, columns])
         widths = hidden_units(hidden)
         read = read_inputs(table, target, rules, voice, task=task, columns=columns, ignore=ignore)
         refuse_constant(read)

@@ -27,9 +27,8 @@ def lint(
     """
     with explained(debug):
         from ocbnn.cli.inputs import read_inputs
-        from ocbnn.cli.plain import print_json
         from ocbnn.cli.sentences import show_findings
-        from ocbnn.cli.voice import Voice
+        from ocbnn.cli.voice import Voice, print_json
         from ocbnn.linting import lint as find
 
         voice = Voice(quiet=quiet, aside=json)

@@ -46,9 +46,8 @@ def predict(
     with explained(debug):
         from ocbnn.cli import tables
         from ocbnn.cli.cache import keep_compiled
-        from ocbnn.cli.folders import load_model
-        from ocbnn.cli.plain import print_json
-        from ocbnn.cli.voice import Voice
+        from ocbnn.cli.voice import Voice, print_json
+        from ocbnn.estimators import load
 
         keep_compiled()
         if not 0 < interval < 1:
@@ -57,9 +56,9 @@ def predict(
             raise InputError("--json prints predictions, and --out writes a table: give one of them.")
         if out is not None:
             tables.table_format(out)
-            tables.require_writable(out)
+            tables.require_writable(out, [table])
         voice = Voice(quiet=quiet, aside=out is None)
-        estimator = load_model(model)
+        estimator = load(model)
         frame = tables.read_table(table)
         kept = list(dict.fromkeys(keep or ()))
         tables.require_columns(frame, [*estimator.schema_.names, *kept], table)

@@ -34,19 +34,19 @@ def report(
     """
     with explained(debug):
         from ocbnn.cli.cache import keep_compiled
-        from ocbnn.cli.folders import load_evidence, load_model, load_without
         from ocbnn.cli.inputs import read_unseen
         from ocbnn.cli.tables import require_writable
         from ocbnn.cli.voice import Voice
+        from ocbnn.estimators.folder import load_all
         from ocbnn.report import gather, write
         from ocbnn.report.page import places
 
         keep_compiled()
-        require_writable(out)
+        require_writable(out, [table])
         places(out)  # refuses, before any work, to take the place of another file
         voice = Voice(quiet=quiet)
-        estimator = load_model(model)
-        evidence = load_evidence(model) if table is None else None
+        estimator, without, evidence = load_all(model)
+        evidence = evidence if table is None else None
         with voice.hearing_warnings():
             if evidence is None:
                 rows = None if table is None else read_unseen(table, estimator.schema_, voice)
@@ -56,7 +56,7 @@ def report(
                 )
                 evidence = gather(
                     estimator.posterior_,
-                    without=load_without(model),
+                    without=without,
                     frame=rows,
                     seed=seed,
                     enforcement=estimator.enforcement_,

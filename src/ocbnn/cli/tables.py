@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -122,7 +122,7 @@ def complete_rows(frame: pd.DataFrame, names: Sequence[str], voice: Voice) -> pd
 
 def write_table(frame: pd.DataFrame, path: Path) -> None:
     """The table in the format of its name."""
-    from ocbnn.storing.whole import write_whole
+    from ocbnn.storage.files import write_whole
 
     kind = table_format(path)
 
@@ -138,8 +138,14 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
         raise InputError(f"Writing {path} needs pyarrow: pip install pyarrow. Or write a .csv.") from None
 
 
-def require_writable(path: Path) -> None:
-    """Refuse, before any work is done, a place where nothing can be written."""
+def require_writable(path: Path, inputs: Iterable[Path | None] = ()) -> None:
+    """Refuse, before any work is done, a place where nothing can be written, or where an input is."""
+    place = path.resolve()
+    for each in inputs:
+        if each is not None and (each.resolve() == place or place in each.resolve().parents):
+            raise InputError(
+                f"{each} is an input, and {path} would be written over it. Give --out a place of its own."
+            )
     parent = path.absolute().parent
     while not parent.exists():
         parent = parent.parent
@@ -147,3 +153,11 @@ def require_writable(path: Path) -> None:
         raise InputError(f"{path} cannot be written: {parent} is not a folder.")
     if not os.access(parent, os.W_OK):
         raise InputError(f"{path} cannot be written: there is no permission to write in {parent}.")
+
+
+def require_folder(path: Path, inputs: Iterable[Path | None] = ()) -> None:
+    """Refuse, before any work, a folder that cannot be written, or holds anything but an earlier model."""
+    from ocbnn.storage.folders import require_replaceable
+
+    require_writable(path, inputs)
+    require_replaceable(path)

@@ -75,3 +75,10 @@ class Voice:
             warnings.simplefilter("always", OCBNNWarning)
             warnings.showwarning = tell
             yield
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout, for programs."""
+    from ocbnn.storage.values import plain_text
+
+    typer.echo(plain_text(value, indent=2), nl=False)

@@ -8,7 +8,7 @@
 """
 
 from ocbnn.estimators.classifier import OCBNNClassifier
-from ocbnn.estimators.files import load
+from ocbnn.estimators.folder import load
 from ocbnn.estimators.regressor import OCBNNRegressor
 
 __all__ = ["OCBNNClassifier", "OCBNNRegressor", "load"]

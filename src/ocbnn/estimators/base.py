@@ -131,6 +131,7 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         model = self._model(rows, rules, seed)
         warn_of_no_probabilities(model)
+        self._require_savable(model)
         result = self._infer(model, seed, **run)
         self.posterior_ = Posterior.from_result(result)
         self.rules_ = tuple(term.rule for term in self.posterior_.rules)
@@ -438,10 +439,16 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator as a folder of plain files; `ocbnn.load(path)` gives it back."""
-        from ocbnn.estimators.files import save
+        from ocbnn.estimators.folder import save
 
         check_is_fitted(self)
         save(path, self)
+
+    def _require_savable(self, model: Model) -> None:
+        """Refuse, before the work, what `save` would refuse after it."""
+        from ocbnn.estimators.folder import require_savable
+
+        require_savable(self, model)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -37,6 +37,7 @@ from ocbnn.inference.prepare import Settings
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.warmstart import Start, WarmStart
 from ocbnn.schema.reading import did_you_mean
+from ocbnn.storage.documents import read_toml
 
 SIMPLE: Mapping[str, Any] = {
     "draws": int,
@@ -51,7 +52,6 @@ SIMPLE: Mapping[str, Any] = {
 }
 """Options that are one number, text or list."""
 PARTS = {"warm": WarmStart, "strength": StrengthSearch}
-LARGEST = 100_000
 
 
 def read_settings(path: str | Path) -> dict[str, Any]:
@@ -60,19 +60,7 @@ def read_settings(path: str | Path) -> dict[str, Any]:
     Raises:
         FileError: a file that cannot be read, or an option that does not exist.
     """
-    path = Path(path)
-    try:
-        content = path.read_bytes()[: LARGEST + 1]
-        if len(content) > LARGEST:
-            raise FileError(f"{path} is larger than {LARGEST:,} bytes; settings are not.")
-        given = tomllib.loads(content.decode())
-    except OSError as error:
-        raise FileError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except UnicodeDecodeError:
-        raise FileError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise FileError(f"{path} is not well-formed TOML: {error}.") from None
-    return _Reader(str(path)).options(given)
+    return _Reader(str(path)).options(read_toml(path))
 
 
 def written_settings(estimator: Any) -> str:

@@ -20,11 +20,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ocbnn.errors import InferenceError
-from ocbnn.inference.checkpoint import RunFolder, flatten_state, restore_state
+from ocbnn.inference.checkpoint import flatten_state, restore_state
 from ocbnn.inference.density import Arrays, Context, Density, Prepared, check_finite
 from ocbnn.inference.engines.base import Engine, Info, State
 from ocbnn.inference.feed import Feed
 from ocbnn.model.outputs import Precision, precision
+from ocbnn.storage.runs import RunFolder, chunk_name
 
 CHUNK = 50
 INIT_KEYS, DRAW_KEYS = 10**6, 10**7  # apart from the numbers of groups
@@ -120,7 +121,7 @@ class Loop:
         self.states = [state for state, _, _ in outcomes]
         chunk = _together([positions for _, positions, _ in outcomes], [info for _, _, info in outcomes])
         if self.folder is not None:
-            self.folder.save(f"chunk-{self.done:06d}", {**_stored(chunk), **flatten_state(self.states)})
+            self.folder.save(chunk_name(self.done), {**_stored(chunk), **flatten_state(self.states)})
         self.done += 1
         return chunk
 

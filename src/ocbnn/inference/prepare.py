@@ -18,7 +18,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ocbnn.errors import InferenceError
-from ocbnn.inference.checkpoint import RunFolder
 from ocbnn.inference.density import (
     Context,
     Density,
@@ -37,6 +36,7 @@ from ocbnn.inference.warmstart import Start, WarmStart, guide_of, starting_posit
 from ocbnn.model import Model
 from ocbnn.model.conditional import ConditionalPrior, RulePoints
 from ocbnn.model.outputs import Precision
+from ocbnn.storage.runs import RunFolder
 
 RESTARTS = 10**8  # apart from other seeds
 NODE_ERROR = 0.1  # of a log-density: what acceptance does not notice

@@ -20,7 +20,7 @@ from jaxtyping import Float
 
 from ocbnn.checking.convergence import LEAST_DRAWS, rhat
 from ocbnn.errors import InferenceError
-from ocbnn.inference.checkpoint import RunFolder, description
+from ocbnn.inference.checkpoint import description
 from ocbnn.inference.density import Prepared, parts_of
 from ocbnn.inference.diagnostics import diagnose_run, probe_inputs, varying_ess, worst_ess
 from ocbnn.inference.engines import choose, default_members
@@ -33,6 +33,7 @@ from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.strength import judge
 from ocbnn.model import Model
 from ocbnn.model.outputs import Precision, model_outputs, precision
+from ocbnn.storage.runs import RunFolder
 
 WATCHED_PROBES = 16
 

@@ -53,7 +53,7 @@ def reproduce(
     from ocbnn.paper.registry import expanded, fits
     from ocbnn.paper.tables import table
     from ocbnn.paper.watching import watching
-    from ocbnn.storing.whole import write_text
+    from ocbnn.storage.files import write_text
 
     require_setting(setting)
     chosen = expanded(names)

@@ -18,8 +18,8 @@ from jaxtyping import Float, Int
 from sklearn.metrics import roc_auc_score
 
 from ocbnn.estimators import OCBNNClassifier
-from ocbnn.estimators.files import save as save_estimator
-from ocbnn.estimators.files import save_posterior
+from ocbnn.estimators.folder import save as save_estimator
+from ocbnn.estimators.folder import save_posterior
 from ocbnn.estimators.settings_files import written_settings
 from ocbnn.paper.plans import Plan
 from ocbnn.paper.runs import run
@@ -29,7 +29,7 @@ from ocbnn.posterior.predict import predict
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.files import load_rules
 from ocbnn.schema import Schema
-from ocbnn.storing.whole import write_text, write_whole
+from ocbnn.storage.files import write_text, write_whole
 
 RESAMPLES = 200
 

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 
 from ocbnn.errors import OCBNNError
 from ocbnn.paper.notes import note
-from ocbnn.storing.plain import plain, plain_text
-from ocbnn.storing.whole import write_text
+from ocbnn.storage.files import write_text
+from ocbnn.storage.values import plain, plain_text
 
 Setting = Literal["paper", "reference", "ours"]
 SETTINGS: tuple[str, ...] = get_args(Setting)

@@ -16,7 +16,7 @@ from ocbnn.amortize import AmortizedPrior, Learning
 from ocbnn.checking.check import Rule, check_rules
 from ocbnn.checking.convergence import mixing
 from ocbnn.errors import OCBNNWarning
-from ocbnn.estimators.files import save_posterior
+from ocbnn.estimators.folder import save_posterior
 from ocbnn.inference import infer
 from ocbnn.inference.result import Result
 from ocbnn.model.model import Model, unstandardized

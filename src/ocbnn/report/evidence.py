@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
 
 from ocbnn.checking.figures import Figure
 from ocbnn.errors import FileError
@@ -21,7 +20,7 @@ from ocbnn.plots.chains import ChainFigures
 from ocbnn.plots.slices import Slice
 from ocbnn.posterior.calibration import Calibration
 from ocbnn.posterior.draws import Posterior
-from ocbnn.storing.plain import plain
+from ocbnn.storage.values import plain, restored
 
 VERSION = 1
 LEAST_ROWS = 5
@@ -255,8 +254,7 @@ class Evidence:
 
     def to_json(self) -> Json:
         """Plain JSON values."""
-        values = plain(self)
-        assert isinstance(values, dict)
+        values: Json = plain(self)
         return values
 
     @classmethod
@@ -273,11 +271,9 @@ class Evidence:
                 "Update ocbnn, or gather it again."
             )
         try:
-            return TypeAdapter(Evidence).validate_python(dict(stored))
-        except (ValidationError, TypeError, ValueError) as error:
-            first = error.errors()[0] if isinstance(error, ValidationError) else None
-            where = "" if first is None else f": {'.'.join(map(str, first['loc']))[:200]}: {first['msg']}"
-            raise FileError(f"The evidence is damaged, or something else{where}. Gather it again.") from None
+            return restored(Evidence, stored, "The evidence")
+        except FileError as error:
+            raise FileError(f"{error} Gather it again.") from None
 
 
 def fingerprint(posterior: Posterior) -> str:

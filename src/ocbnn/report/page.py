@@ -15,11 +15,11 @@ from markupsafe import Markup
 from ocbnn._version import __version__
 from ocbnn.errors import FileError, OCBNNError
 from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.files import MODEL, NAMES
 from ocbnn.report import pictures, sentences
 from ocbnn.report.evidence import Evidence, fingerprint
-from ocbnn.storing.plain import plain_text
-from ocbnn.storing.whole import write_text
+from ocbnn.storage.files import write_text
+from ocbnn.storage.folders import listed_names
+from ocbnn.storage.values import plain_text
 
 SUFFIXES = (".html", ".htm")
 
@@ -57,8 +57,7 @@ def places(path: str | os.PathLike[str]) -> tuple[Path, Path]:
     if page.suffix.lower() not in SUFFIXES:
         page = page.with_name(page.name + ".html")
     twin = page.with_suffix(".json")
-    of_a_model = twin.name in NAMES and (twin.parent / MODEL).exists()
-    if of_a_model or (twin.is_file() and not _is_twin(twin)):
+    if twin.name in listed_names(twin.parent) or (twin.is_file() and not _is_twin(twin)):
         raise FileError(
             f"{twin} exists and is no report's, so the figures of {page.name} cannot go there: it would be "
             "lost. Give the page another name or folder."

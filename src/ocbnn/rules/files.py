@@ -6,7 +6,7 @@ The list may also stand under the key `rules:`, and a rule without more may be a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, StrictFloat, StrictInt, StrictStr, V
 from ocbnn.errors import RuleError
 from ocbnn.language.messages import did_you_mean, listed, quoted
 from ocbnn.rules.parse import parse_rule
+from ocbnn.storage.documents import DocumentError, parse_yaml, read_yaml, yaml_fields, yaml_value
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from ocbnn.rules.constraint import Constraint
     from ocbnn.schema import Schema
 
-LARGEST_FILE = 1_000_000
-"""Bytes; a set of rules that people review is far below it."""
+NO_RULES = b"[]\n"
+"""The file of a saved model without rules."""
 
 
 class RuleEntry(BaseModel):
@@ -80,9 +81,21 @@ def load_rules(path: str | PathLike[str], schema: Schema) -> tuple[Constraint, .
     Raises:
         RuleError: a file that cannot be read, with the file, the line and the field in words.
     """
-    path = Path(path)
+    return _loaded(Path(path), lambda: read_yaml(path), schema)
+
+
+def parse_rules(content: bytes, schema: Schema) -> tuple[Constraint, ...]:
+    """The same for the content of a `rules.yaml` that was read already."""
+    path = Path("rules.yaml")
+    return _loaded(path, lambda: parse_yaml(content.decode(errors="replace"), path), schema)
+
+
+def _loaded(path: Path, read: Callable[[], yaml.Node | None], schema: Schema) -> tuple[Constraint, ...]:
     try:
-        return _constraints(_entries(path), schema)
+        listing = _listing(read())
+        return _constraints([_entry(node, place) for place, node in enumerate(listing, start=1)], schema)
+    except DocumentError as error:
+        raise RuleError(f"{path}: {error.message}", line=error.line) from None
     except RuleError as error:
         message = f"{path}: {error.message}"
         raise RuleError(message, rule=error.rule, position=error.position, line=error.line) from None
@@ -108,68 +121,12 @@ def _dumped(rule: Constraint, place: int, schema: Schema) -> dict[str, Any]:
 # From the file to entries -----------------------------------------------------------------------------------
 
 
-def _entries(path: Path) -> list[tuple[RuleEntry, int]]:
-    """Each rule of the file with the line it stands on."""
-    listing = _listing(_document(_read(path)))
-    return [_entry(node, place) for place, node in enumerate(listing, start=1)]
-
-
-def _read(path: Path) -> str:
-    try:
-        if path.is_dir():
-            raise RuleError("this is a folder; give the file with the rules in it.")
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-    except FileNotFoundError:
-        raise RuleError("there is no such file.") from None
-    except (OSError, ValueError) as error:
-        raise RuleError(f"the file cannot be read: {getattr(error, 'strerror', None) or error}.") from None
-    if len(content) > LARGEST_FILE:
-        raise RuleError(
-            f"the file is larger than {LARGEST_FILE:,} bytes; rules for people to review are not."
-        )
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise RuleError("the file is not UTF-8 text. Save it as UTF-8.", line=line) from None
-
-
-def _document(content: str) -> yaml.Node:
-    try:
-        node = yaml.compose(content, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise RuleError(
-            f"the file is not well-formed YAML: {error.problem}. (A rule with `:` or `#` in it, or "
-            "a backtick at its start, goes in double quotes, or after `rule: >` on a line of its own.)",
-            line=None if mark is None else mark.line + 1,
-        ) from None
-    except yaml.YAMLError as error:
-        raise RuleError(f"the file is not well-formed YAML: {str(error).splitlines()[0]}.") from None
-    except RecursionError:
-        raise RuleError("the file is nested too deeply to be a list of rules.") from None
-    if node is None:
+def _listing(document: yaml.Node | None) -> list[yaml.Node]:
+    if document is None:
         raise RuleError("the file is empty. It holds a list of rules: `- rule: if … then …`.")
-    return node
-
-
-class _Loader(yaml.SafeLoader):
-    """Refuses aliases: rules have no use for them, and a few can unfold to gigabytes."""
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise RuleError(
-                "aliases (`*…`) are not read in files of rules; write it out.", line=mark.line + 1
-            )
-        return super().compose_node(parent, index)
-
-
-def _listing(document: yaml.Node) -> list[yaml.Node]:
     line = document.start_mark.line + 1
     if isinstance(document, yaml.MappingNode):
-        fields = _fields(document)
+        fields = yaml_fields(document)
         if set(fields) != {"rules"}:
             raise RuleError(
                 "the file holds a list of rules, or one key `rules:` with that list; "
@@ -184,42 +141,22 @@ def _listing(document: yaml.Node) -> list[yaml.Node]:
     return list(document.value)
 
 
-def _fields(node: yaml.MappingNode) -> dict[str, yaml.Node]:
-    fields: dict[str, yaml.Node] = {}
-    for key, value in node.value:
-        name = str(key.value) if isinstance(key, yaml.ScalarNode) else "a key that is no text"
-        if name in fields:
-            raise RuleError(f"{quoted(name)} is given twice.", line=key.start_mark.line + 1)
-        fields[name] = value
-    return fields
-
-
 def _entry(node: yaml.Node, place: int) -> tuple[RuleEntry, int]:
     line = node.start_mark.line + 1
     if isinstance(node, yaml.ScalarNode):
         fields: dict[str, yaml.Node] = {"rule": node}
     elif isinstance(node, yaml.MappingNode):
-        fields = _fields(node)
+        fields = yaml_fields(node)
     else:
         raise RuleError(f"rule {place} is a list; it has to be a text, or have the field `rule:`.", line=line)
     try:
-        entry = RuleEntry.model_validate({name: _scalar(value) for name, value in fields.items()})
+        entry = RuleEntry.model_validate({name: yaml_value(value) for name, value in fields.items()})
     except ValidationError as error:
         first = error.errors()[0]
         field = str(first["loc"][0])
         where = fields[field].start_mark.line + 1 if field in fields else line
         raise RuleError(_complaint(first["type"], field, place, first.get("input")), line=where) from None
     return entry, fields["rule"].start_mark.line + 1
-
-
-def _scalar(node: yaml.Node) -> Any:
-    """The node as text, number, truth value or None; what has parts of its own, as it is."""
-    if not isinstance(node, yaml.ScalarNode):
-        return node
-    try:
-        return yaml.constructor.SafeConstructor().construct_object(node)
-    except (ValueError, OverflowError, yaml.YAMLError):
-        return str(node.value)
 
 
 def _complaint(kind: str, field: str, place: int, given: Any) -> str:
@@ -229,7 +166,7 @@ def _complaint(kind: str, field: str, place: int, given: Any) -> str:
         near = did_you_mean(field, FIELDS, quoted)
         return f"rule {place} has a field {quoted(field)}; known are {listed(map(quoted, FIELDS))}.{near}"
     what = "a number from 0 up to, but not including, 1" if field == "tolerance" else "text"
-    shown = "a list or a mapping" if isinstance(given, yaml.Node) else quoted(str(given))
+    shown = "a list or a mapping" if isinstance(given, list | dict) else quoted(str(given))
     quotes = "" if field == "tolerance" else " Put it in quotes."
     return f"`{field}` of rule {place} has to be {what}, not {shown}.{quotes}"
 

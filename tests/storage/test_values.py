@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ocbnn.errors import FileError
-from ocbnn.storing.plain import plain, plain_text
-from ocbnn.storing.whole import write_text, write_whole
+from ocbnn.storage.files import write_text, write_whole
+from ocbnn.storage.values import plain, plain_text
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Saved estimators: what another process loads predicts the same."""
 
-import json
 import subprocess
 import sys
 from copy import copy
@@ -14,14 +13,13 @@ import pytest
 from scipy.stats import norm, truncnorm
 
 import ocbnn
-from damaged_files import corruptions
+from damaged_files import corruptions, rewrite
 from ocbnn import FileError, OCBNNError
-from ocbnn.estimators.files import save_posterior
+from ocbnn.estimators.folder import save_posterior
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.model.priors import IsotropicGaussian
 from ocbnn.posterior.enforce import reject, truncate
-from ocbnn.posterior.files import save
-from ocbnn.storing.folders import checksum
+from ocbnn.posterior.folder import save
 from posterior_cases import NOISE, class_constants, constants
 from small_estimators import blood_pressures, small_classifier, small_regressor
 
@@ -213,11 +211,7 @@ def test_200_random_corruptions_of_an_enforced_estimator_are_errors_or_predict_t
 
 def with_estimator(folder: Path, changes: dict) -> None:
     """Another estimator in a saved folder, with a checksum that fits."""
-    file = folder / "model.json"
-    content = json.loads(file.read_text())["content"]
-    content["estimator"].update(changes)
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-    file.write_text(json.dumps({"checksum": checksum(canonical), "content": content}))
+    rewrite(folder, lambda content: content["estimator"].update(changes))
 
 
 HOSTILE = {

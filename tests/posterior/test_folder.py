@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import ocbnn
-from damaged_files import corruptions
+from damaged_files import corruptions, forge, rewrite, rewrite_manifest
 from ocbnn.amortize import AmortizedPrior
 from ocbnn.amortize.findings import Findings, RuleFinding
 from ocbnn.errors import FileError, OCBNNError
@@ -24,12 +24,13 @@ from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.likelihoods import Balanced, Bernoulli, Gaussian
 from ocbnn.model.networks import MLP, FunctionNetwork
 from ocbnn.model.priors import DiagonalGaussian
-from ocbnn.posterior import Posterior, files, function_draws
+from ocbnn.posterior import Posterior, function_draws
+from ocbnn.posterior import folder as posterior_folder
 from ocbnn.posterior.enforce import reject
-from ocbnn.posterior.files import load, save
+from ocbnn.posterior.folder import load, save
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
-from ocbnn.storing import folders
+from ocbnn.storage import folders
 from posterior_cases import constants, number_schema
 from rule_checks import checked
 
@@ -75,32 +76,14 @@ def saved(posterior, tmp_path) -> Path:
     return tmp_path / "model"
 
 
-def rewrite(folder: Path, change) -> None:
-    """Change model.json as an attacker would: with the right checksum."""
-    file = folder / "model.json"
-    content = json.loads(file.read_text())["content"]
-    change(content)
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-    file.write_text(json.dumps({"checksum": folders.checksum(canonical), "content": content}))
-
-
-def forge(folder: Path, name: str, content: bytes) -> None:
-    """Replace another file, with its checksum in model.json."""
-    (folder / name).write_bytes(content)
-
-    def change(stored):
-        stored["files"][name] = {"bytes": len(content), "sha256": folders.checksum(content)}
-
-    rewrite(folder, change)
-
-
 # What comes back ---------------------------------------------------------------------------------------
 
 
-def test_a_folder_holds_four_plain_files(saved):
+def test_a_folder_holds_four_plain_files_and_their_manifest(saved):
     assert sorted(f.name for f in saved.iterdir()) == [
         "diagnostics.json",
         "draws.safetensors",
+        "manifest.json",
         "model.json",
         "rules.yaml",
     ]
@@ -163,19 +146,13 @@ def test_another_process_predicts_the_same(posterior, saved, tmp_path):
     table.to_csv(tmp_path / "table.csv", index=False)
     code = (
         "import sys, numpy, pandas\n"
-        "from ocbnn.posterior.files import load; from ocbnn.posterior import function_draws\n"
+        "from ocbnn.posterior.folder import load; from ocbnn.posterior import function_draws\n"
         "folder, table, out = sys.argv[1:]\n"
         "numpy.save(out, function_draws(load(folder).posterior, pandas.read_csv(table)))"
     )
     arguments = [str(saved), str(tmp_path / "table.csv"), str(tmp_path / "out.npy")]
     subprocess.run([sys.executable, "-c", code, *arguments], check=True)
     assert np.array_equal(np.load(tmp_path / "out.npy"), function_draws(posterior, table))
-
-
-def test_words_to_truncate_by_as_the_first_models_had_them_are_read(saved):
-    rewrite(saved, lambda content: content.update(truncated=[RULES[0]]))
-    (rule,) = load(saved).posterior.truncated
-    assert rule == load(saved).posterior.rules[0].rule
 
 
 @pytest.mark.parametrize("shared", ["the name alone", "all of it"])
@@ -300,8 +277,14 @@ def test_200_random_corruptions_are_errors_or_change_nothing(posterior, saved):
 
 
 def test_a_newer_format_says_so(saved):
-    rewrite(saved, lambda content: content.update(version=2, written_by="ocbnn 9.0", surprise=[]))
-    with pytest.raises(FileError, match=r"version 2, written by ocbnn 9.0; .* Update ocbnn"):
+    rewrite_manifest(saved, lambda content: content.update(version=3, written_by="ocbnn 9.0", surprise=[]))
+    with pytest.raises(FileError, match=r"version 3, written by ocbnn 9.0; .* Update ocbnn"):
+        load(saved)
+
+
+def test_a_folder_of_an_earlier_version_is_refused_with_the_remedy(saved):
+    (saved / "manifest.json").unlink()
+    with pytest.raises(FileError, match=r"saved by an earlier version of ocbnn.*fit again"):
         load(saved)
 
 
@@ -323,19 +306,27 @@ def test_no_folder_is_an_error(tmp_path):
 # Hostility: everything below has the right checksums ---------------------------------------------------
 
 
-def a_terabyte_of_draws(content):
-    content["arrays"].pop("kept")
-    content["arrays"].pop("log_density")
-    content["arrays"]["draws"]["shape"] = [2, 2**36, content["arrays"]["draws"]["shape"][2]]
+def header(change):
+    """The header of draws.safetensors, changed, before the bytes that were there."""
+
+    def applied(folder: Path) -> None:
+        content = (folder / "draws.safetensors").read_bytes()
+        length = int.from_bytes(content[:8], "little")
+        fields = json.loads(content[8 : 8 + length])
+        change(fields)
+        text = json.dumps(fields).encode()
+        forge(folder, "draws.safetensors", len(text).to_bytes(8, "little") + text + content[8 + length :])
+
+    return applied
+
+
+def a_terabyte_of_draws(fields):
+    size = fields["draws"]["shape"][2]
+    fields["draws"] |= {"shape": [2, 2**36, size], "data_offsets": [0, 8 * 2 * 2**36 * size]}
 
 
 def a_giant_network(content):
     content["network"]["hidden"] = [1_000_000] * 100
-
-
-def an_infinite_scale(content):
-    content["prior_scale"] = "each"
-    content["arrays"].pop("prior_scale")
 
 
 def truncation(**changes):
@@ -343,82 +334,104 @@ def truncation(**changes):
     return lambda c: c.update(truncated=[{"rule": "if age > 70 then action = 1", **changes}])
 
 
+def content(change):
+    """A change of model.json."""
+    return lambda folder: rewrite(folder, change)
+
+
 HOSTILE = {
-    "draws larger than their file": (a_terabyte_of_draws, "its arrays take"),
-    "a network that the draws are not of": (a_giant_network, "not of the .* weights"),
-    "an unknown activation": (lambda c: c["network"].update(activation="__import__"), "no activation"),
-    "a term that is no term": (lambda c: c["rules"][0].update(term="os.system"), "does not know"),
-    "settings a term has not": (lambda c: c["rules"][0]["settings"].update(command="x"), "damaged"),
-    "a field nobody knows": (lambda c: c.update(pickle="gASV"), "Extra inputs"),
-    "text for a number": (lambda c: c["likelihood"].update(classes="2"), "valid integer"),
-    "a file outside of the folder": (lambda c: c["files"].pop("rules.yaml"), "does not know rules.yaml"),
-    "one rule too few": (lambda c: c["rules"].pop(), "fits nothing|1"),
-    "an array that is missing": (an_infinite_scale, "prior_scale"),
-    "a schema without columns": (lambda c: c["schema"].update(columns=[]), "at least one input column"),
-    "a truncation by no rule": (lambda c: c.update(truncated=["__import__('os')"]), "do not fit together"),
-    "a truncation by a book": (lambda c: c.update(truncated=["always y >= 0" * 100_000]), "more than"),
-    "a truncation for a book of reasons": (truncation(reason="because " * 200_000), "more than"),
-    "a truncation with no name": (truncation(name=" "), "do not fit together"),
-    "a truncation within an infinite tolerance": (truncation(tolerance=1e999), "damaged"),
-    "a truncation with a tolerance in words": (truncation(tolerance="0.1"), "damaged"),
-    "a truncation by nothing": (lambda c: c.update(truncated=[{}]), "Field required|damaged"),
-    "a truncation that runs": (truncation(command="x"), "damaged"),
-    "a rule with a name of spaces": (lambda c: c["rules"][0].update(name=" "), "do not fit together"),
-    "a rule with a number for a name": (lambda c: c["rules"][0].update(name=7), "valid string"),
-    "another table": (lambda c: c["schema"]["columns"].pop(), "inputs, but the table gives"),
+    "draws larger than their file": (header(a_terabyte_of_draws), "its arrays take"),
+    "a shape that its bytes do not fit": (header(lambda f: f["draws"].update(shape=[2, 9, 9])), "damaged"),
+    "a type of array nobody knows": (header(lambda f: f["kept"].update(dtype="F128")), "not expected"),
+    "an array that is missing": (header(lambda f: f.pop("prior.scale")), "its arrays take"),
+    "a network that the draws are not of": (content(a_giant_network), "not of the .* weights"),
+    "an unknown activation": (
+        content(lambda c: c["network"].update(activation="__import__")),
+        "no activation",
+    ),
+    "a network that is none": (content(lambda c: c["network"].update(kind="os.system")), "not one of mlp"),
+    "a term that is no term": (
+        content(lambda c: c["rules"][0]["term"].update(kind="os.system")),
+        "not one of distance",
+    ),
+    "settings a term has not": (content(lambda c: c["rules"][0]["term"].update(command="x")), "damaged"),
+    "a field nobody knows": (content(lambda c: c.update(pickle="gASV")), "Unexpected keyword"),
+    "text for a number": (content(lambda c: c["rules"][0].update(strength="2")), "valid number"),
+    "a strength below zero": (content(lambda c: c["rules"][0].update(strength=-1.0)), "not positive"),
+    "more points drawn than there are": (
+        content(lambda c: c["rules"][0].update(drawn=99)),
+        "fewer points",
+    ),
+    "a file that is not listed": (
+        lambda folder: rewrite_manifest(folder, lambda c: c["files"].pop("rules.yaml")),
+        "does not list rules.yaml",
+    ),
+    "a file outside of the folder": (
+        lambda folder: rewrite_manifest(
+            folder, lambda c: c["files"].update({"../x": c["files"]["model.json"]})
+        ),
+        "not a name of a file in this folder",
+    ),
+    "one rule too few": (content(lambda c: c["rules"].pop()), "there are 1 terms"),
+    "rejection for rules there are not": (
+        content(lambda c: c["enforced"].pop()),
+        "not those of the model",
+    ),
+    "another prior": (content(lambda c: c["base"].update(scale=1.0)), "fits nothing"),
+    "an infinite scale": (content(lambda c: c["base"].update(scale=1e999)), "valid number|damaged"),
+    "a schema without columns": (
+        content(lambda c: c["schema"].update(columns=[])),
+        "at least one input column",
+    ),
+    "a truncation by no rule": (content(truncation(rule="__import__('os')")), "do not fit together"),
+    "a truncation by a book": (content(truncation(rule="always y >= 0" * 100_000)), "more than"),
+    "a truncation for a book of reasons": (content(truncation(reason="because " * 200_000)), "more than"),
+    "a truncation with no name": (content(truncation(name=" ")), "do not fit together"),
+    "a truncation with a tolerance in words": (content(truncation(tolerance="0.1")), "damaged"),
+    "a truncation by nothing": (content(lambda c: c.update(truncated=[{}])), "Field required|damaged"),
+    "a truncation that runs": (content(truncation(command="x")), "damaged"),
+    "a rule with a name of spaces": (
+        content(lambda c: c["rules"][0].update(name=" ")),
+        "do not fit together",
+    ),
+    "a rule with a number for a name": (content(lambda c: c["rules"][0].update(name=7)), "valid string"),
+    "another table": (content(lambda c: c["schema"]["columns"].pop()), "inputs, but the table gives"),
 }
 
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_hostile_description_is_refused_before_anything_is_allocated(saved, case):
     change, message = HOSTILE[case]
-    rewrite(saved, change)
+    change(saved)
     with pytest.raises(FileError, match=message):
         load(saved)
 
 
-@pytest.mark.parametrize(
-    "old", [{"gates": [{"reach": 0.0, "cells": []}]}, {"mixing": [[1.0]]}], ids=["gates", "mixing"]
-)
-def test_a_model_of_an_earlier_version_with_gates_or_mixing_is_refused_with_the_remedy(saved, old):
-    rewrite(saved, lambda content: content["network"].update(old))
-    (part,) = old
-    with pytest.raises(
-        FileError, match=rf"The network has {part}, .* no longer supports\. Fit again with this"
-    ):
-        load(saved)
-
-
-def test_a_model_of_an_earlier_version_without_gates_and_mixing_loads(posterior, saved):
-    rewrite(saved, lambda content: content["network"].update(gates=[], mixing=None))
-    np.testing.assert_array_equal(load(saved).posterior.draws, posterior.draws)
-
-
 def test_a_saved_network_has_no_field_of_earlier_versions(saved):
-    network = json.loads((saved / "model.json").read_text())["content"]["network"]
-    assert sorted(network) == ["activation", "hidden", "inputs", "outputs"]
+    network = json.loads((saved / "model.json").read_text())["network"]
+    assert sorted(network) == ["activation", "hidden", "inputs", "kind", "outputs"]
 
 
 def test_a_sparse_file_of_a_terabyte_is_not_read(saved):
     with open(saved / "draws.safetensors", "r+b") as stream:
         stream.truncate(2**40)
-    with pytest.raises(FileError, match="more than"):
+    with pytest.raises(FileError, match="its arrays take"):
         load(saved)
 
 
 def test_a_limit_on_draws_holds(saved):
-    with pytest.raises(FileError, match="raise the limit"):
+    with pytest.raises(FileError, match="more than the limit of 100"):
         load(saved, largest=100)
 
 
 def test_draws_that_the_free_memory_has_no_room_for_are_not_read_unless_one_says_so(saved, monkeypatch):
     """A file can be sparse: few bytes on the disk, and as many in memory as it says."""
     size = (saved / "draws.safetensors").stat().st_size
-    monkeypatch.setattr(files, "free_memory", lambda: 4 * size - 4)
-    with pytest.raises(FileError, match=f"more than the limit of {size - 1:,}.*raise the limit"):
+    monkeypatch.setattr(posterior_folder, "free_memory", lambda: 4 * size - 4)
+    with pytest.raises(FileError, match=f"more than the limit of {size - 1:,}"):
         load(saved)
     assert load(saved, largest=size).posterior.draws.size
-    monkeypatch.setattr(files, "free_memory", lambda: 4 * size)
+    monkeypatch.setattr(posterior_folder, "free_memory", lambda: 4 * size)
     assert load(saved).posterior.draws.size
 
 
@@ -454,7 +467,10 @@ def test_yaml_that_would_run_code_does_not(saved, tmp_path):
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 50_000, "NaN", "[]", '{"content": 1}', "1" * 5000])
 def test_json_that_is_no_model_is_refused(saved, text):
-    (saved / "model.json").write_text(text)
+    forge(saved, "model.json", text.encode())
+    with pytest.raises(FileError):
+        load(saved)
+    (saved / "manifest.json").write_text(text)
     with pytest.raises(FileError):
         load(saved)
 
@@ -473,8 +489,8 @@ def test_pipes_and_links_are_not_followed(saved, tmp_path):
 
 def test_no_module_that_writes_or_reads_files_knows_pickle():
     package = Path(ocbnn.__file__).parent
-    sources = {*package.glob("storing/*.py"), *package.glob("**/*files.py"), *package.glob("**/stor*.py")}
-    assert {Path(files.__file__), Path(folders.__file__)} < sources
+    sources = {*package.glob("storage/*.py"), *package.glob("**/*files.py"), *package.glob("**/*folder.py")}
+    assert {Path(posterior_folder.__file__), Path(folders.__file__)} < sources
     for source in sources:
         for node in ast.walk(ast.parse(source.read_text())):
             names = [alias.name for alias in getattr(node, "names", []) if isinstance(alias, ast.alias)]

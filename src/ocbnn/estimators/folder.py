@@ -1,16 +1,19 @@
-"""Fitted estimators as folders of plain files."""
+"""Fitted estimators as folders of plain files, and what a report needs beside them.
+
+model/…                 the posterior, with how the estimator is made again (posterior/folder.py)
+model/without_rules/    its twin, fitted without the rules
+model/evidence.json     figures on the rows held out
+"""
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from ocbnn.errors import FileError
 from ocbnn.estimators.base import OCBNNEstimator
@@ -19,60 +22,75 @@ from ocbnn.estimators.regressor import OCBNNRegressor
 from ocbnn.estimators.settings_files import plain_preparation, read_preparation
 from ocbnn.inference.engines import ENGINES, UnknownEngine
 from ocbnn.inference.prepare import Settings
+from ocbnn.model import Model
 from ocbnn.model.priors import Prior
-from ocbnn.posterior import files
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.enforce import truncate
+from ocbnn.posterior.folder import KIND, Loaded, pack_posterior, unpack_posterior
 from ocbnn.rules.constraint import Constraint
+from ocbnn.storage.documents import json_bytes
+from ocbnn.storage.folders import Folder, read_folder, write_folder
+from ocbnn.storage.values import UnsavableError, exact, from_exact, plain, restored
 
+if TYPE_CHECKING:
+    from ocbnn.report.evidence import Evidence
+
+WITHOUT_RULES, EVIDENCE = "without_rules", "evidence.json"
+LARGEST_EVIDENCE = 64 * 2**20
 ESTIMATORS: dict[str, type[OCBNNEstimator]] = {cls.__name__: cls for cls in (OCBNNRegressor, OCBNNClassifier)}
 LABEL_KINDS = "biufUO"
 LONGEST_LABEL = 4096
 """Characters of a label's type: an array of labels takes them all for each one."""
-PAIRS, NUMBER = "__pairs__", "__number__"
 OWN_PRIOR = {"kept": "with the posterior"}
 """Stands for a base prior of the user's own, which is part of the posterior's model."""
-NUMBERS = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
-"""What JSON has no number for."""
 
 
-class StoredEstimator(BaseModel):
+@dataclass(frozen=True)
+class EstimatorValues:
     """What a saved estimator is, besides its posterior."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
     name: str
-    parameters: dict[str, JsonValue]
+    parameters: dict[str, Any]
     features: int
     feature_names: list[str] | None
     label_dtype: str | None
     enforcement: Literal["truncate", "draws"] | None
 
 
-def save(
-    path: str | os.PathLike[str], estimator: OCBNNEstimator, *, beside: Mapping[str, bytes] | None = None
-) -> None:
-    """Write a fitted estimator; parameters that are Python objects are written as what they mean.
+class SavedModel(NamedTuple):
+    """All that a saved model holds: the estimator, its twin without rules, and the figures of a report."""
 
-    `beside` are further files by name, as in `posterior.files.save`.
+    estimator: Any
+    without: Posterior | None
+    evidence: Evidence | None
+
+
+def save(
+    path: str | os.PathLike[str],
+    estimator: OCBNNEstimator,
+    without: Posterior | None = None,
+    evidence: Evidence | None = None,
+) -> None:
+    """Write a fitted estimator, whole or not at all, in place of an earlier one.
+
+    Args:
+        path: a folder of its own.
+        estimator: fitted. Parameters that are Python objects are written as what they mean.
+        without: its twin, fitted without the rules.
+        evidence: what `report.gather` has found out.
     """
-    names = getattr(estimator, "feature_names_in_", None)
-    dtype = _storable_dtype(getattr(estimator, "_label_dtype", None))
-    stored = StoredEstimator(
-        name=type(estimator).__name__,
-        parameters={name: _plain(name, value) for name, value in estimator.get_params(deep=False).items()},
-        features=estimator.n_features_in_,
-        feature_names=None if names is None else [str(name) for name in names],
-        label_dtype=None if dtype is None else str(np.dtype(dtype).str),
-        enforcement=estimator.enforcement_,
-    )
-    files.save(path, estimator.posterior_, estimator=stored.model_dump(mode="json"), beside=beside)
+    files = pack_posterior(estimator.posterior_, _pack_estimator(estimator))
+    if without is not None:
+        files |= {f"{WITHOUT_RULES}/{name}": content for name, content in pack_posterior(without).items()}
+    if evidence is not None:
+        files[EVIDENCE] = json_bytes(plain(evidence))
+    write_folder(path, KIND, files)
 
 
 def save_posterior(path: str | os.PathLike[str], posterior: Posterior) -> None:
     """Write a posterior that no estimator has fitted, so that `load` gives it back as one."""
     cls = OCBNNClassifier if posterior.classes else OCBNNRegressor
-    stored = StoredEstimator(
+    values = EstimatorValues(
         name=cls.__name__,
         parameters={},
         features=len(posterior.schema.columns),
@@ -80,7 +98,7 @@ def save_posterior(path: str | os.PathLike[str], posterior: Posterior) -> None:
         label_dtype=None if not posterior.classes else _natural_dtype(posterior.classes),
         enforcement="truncate" if posterior.truncated else "draws" if posterior.enforced else None,
     )
-    files.save(path, posterior, estimator=stored.model_dump(mode="json"))
+    write_folder(path, KIND, pack_posterior(posterior, vars(values)))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -89,22 +107,71 @@ def load(path: str | os.PathLike[str]) -> Any:
     Opening a saved model never runs code of its author. Training rows are not in it.
 
     Raises:
-        FileError: a folder that is no saved estimator, is damaged, or was written by a newer version.
+        FileError: a folder that is no saved estimator, is damaged, or was written by another version.
     """
-    loaded = files.load(path)
-    if loaded.estimator is None:
-        raise FileError(f"{path} holds a posterior without an estimator: ocbnn.posterior.files.load(path).")
+    return read_folder(path, KIND, unpack_estimator)
+
+
+def load_all(path: str | os.PathLike[str]) -> SavedModel:
+    """The estimator with its twin and its evidence, all of one version of the folder."""
+    return read_folder(path, KIND, _unpack_all)
+
+
+def _unpack_all(folder: Folder) -> SavedModel:
+    from ocbnn.report.evidence import Evidence  # which draws pictures: a prediction does without
+
+    twin = folder.within(WITHOUT_RULES)
+    return SavedModel(
+        unpack_estimator(folder),
+        None if twin is None else unpack_posterior(twin).posterior,
+        Evidence.from_json(folder.json(EVIDENCE, LARGEST_EVIDENCE)) if EVIDENCE in folder else None,
+    )
+
+
+def require_savable(estimator: OCBNNEstimator, model: Model) -> None:
+    """Refuse, before a fit, what could not be saved and loaded after it: pack a stand-in, and unpack it.
+
+    Parts that by design cannot be saved, such as Python functions, may be fitted all the same.
+
+    Raises:
+        FileError: a name, text or parameter that no file can hold, or files that would be too large.
+    """
+    stand_in = Posterior(np.zeros((1, 1, model.size)), model)
     try:
-        stored = StoredEstimator.model_validate(loaded.estimator)
-        estimator = _restored(stored, loaded)
-    except ValidationError as error:
-        raise FileError(f"{path} is damaged: {error.errors()[0]['msg']}.") from None
+        files = pack_posterior(stand_in, _pack_estimator(estimator, fitted=False))
+    except UnsavableError:
+        return
+    unpack_posterior(Folder.in_memory(KIND, files))
+
+
+def _pack_estimator(estimator: OCBNNEstimator, *, fitted: bool = True) -> dict[str, Any]:
+    names = getattr(estimator, "feature_names_in_", None)
+    dtype = _storable_dtype(getattr(estimator, "_label_dtype", None))
+    values = EstimatorValues(
+        name=type(estimator).__name__,
+        parameters={name: _plain(name, value) for name, value in estimator.get_params(deep=False).items()},
+        features=estimator.n_features_in_,
+        feature_names=None if names is None else [str(name) for name in names],
+        label_dtype=None if dtype is None else str(np.dtype(dtype).str),
+        enforcement=estimator.enforcement_ if fitted else None,
+    )
+    return vars(values)
+
+
+def unpack_estimator(folder: Folder) -> OCBNNEstimator:
+    """The estimator in a folder."""
+    loaded = unpack_posterior(folder)
+    if loaded.estimator is None:
+        raise FileError("it holds a posterior without an estimator: ocbnn.posterior.folder.load(path).")
+    try:
+        return _restored(restored(EstimatorValues, loaded.estimator, "The estimator"), loaded)
     except (TypeError, ValueError, KeyError) as error:
-        raise FileError(f"{path} is damaged: {error}") from None
-    return estimator
+        raise (
+            error if isinstance(error, FileError) else FileError(f"The estimator is damaged: {error}")
+        ) from None
 
 
-def _restored(stored: StoredEstimator, loaded: files.Loaded) -> OCBNNEstimator:
+def _restored(stored: EstimatorValues, loaded: Loaded) -> OCBNNEstimator:
     if stored.name not in ESTIMATORS:
         raise FileError(f"{stored.name!r} is no estimator of ocbnn.")
     cls, posterior = ESTIMATORS[stored.name], loaded.posterior
@@ -166,56 +233,28 @@ def _plain(name: str, value: Any) -> Any:
     if name == "rules":
         return None
     if name == "engine" and is_dataclass(value) and not isinstance(value, type):
-        return {"name": str(getattr(value, "name", "")), "settings": _plain("", asdict(value))}
+        return {"name": str(getattr(value, "name", "")), "settings": exact(asdict(value))}
     if name == "preparation" and isinstance(value, Settings):
-        return _plain("", plain_preparation(value))
+        return exact(plain_preparation(value))
     if name == "prior" and isinstance(value, Prior):
         return OWN_PRIOR
-    if isinstance(value, np.generic):
-        return _plain("", value.item())
-    if isinstance(value, np.ndarray | tuple | list):
-        return [_plain("", each) for each in value]
-    if isinstance(value, dict):
-        if all(isinstance(key, str) for key in value) and not set(value) & {PAIRS, NUMBER}:
-            return {key: _plain("", each) for key, each in value.items()}
-        # JSON's keys are text, and a label may be anything.
-        return {PAIRS: [[_plain("", key), _plain("", each)] for key, each in value.items()]}
-    if isinstance(value, float) and not np.isfinite(value):
-        return {NUMBER: str(value)}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
     if isinstance(value, Path | Constraint):
         return str(value)
-    return None  # a random state: it has gone on since, and cannot be told
+    if name == "random_state" and not isinstance(value, int | np.integer):
+        return None  # it has gone on since, and cannot be told
+    return exact(value)
 
 
 def _revived(name: str, value: Any, base: Prior) -> Any:
     if name == "engine" and isinstance(value, dict):
-        settings = {key: _value(each) for key, each in _mapping(value.get("settings")).items()}
+        settings = from_exact(value.get("settings"))
+        if not isinstance(settings, dict):
+            raise FileError("The settings of the engine are missing.")
         kind = ENGINES.get(str(value.get("name")))
         # An engine of the author's own is code, and not in the file; a fit needs it, a prediction does not.
         return UnknownEngine(str(value.get("name"))) if kind is None else kind(**settings)
     if name == "preparation" and isinstance(value, dict):
-        return read_preparation(_value(value), "The estimator")
+        return read_preparation(from_exact(value), "The estimator")
     if name == "prior" and value == OWN_PRIOR:
         return base
-    return _value(value)
-
-
-def _value(value: Any) -> Any:
-    """What `_plain` wrote, apart from engines."""
-    if isinstance(value, list):
-        return [_value(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if set(value) == {NUMBER}:
-        return NUMBERS[value[NUMBER]]
-    if set(value) == {PAIRS}:
-        return {key: _value(each) for key, each in ((_value(k), v) for k, v in value[PAIRS])}
-    return {key: _value(each) for key, each in value.items()}
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise FileError("The settings of the engine are missing.")
-    return value
+    return from_exact(value)

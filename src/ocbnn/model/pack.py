@@ -1,0 +1,248 @@
+"""What a model consists of, as plain values and named arrays, and back: networks, likelihoods, priors, terms.
+
+Only the classes named here come out of a file: a saved model holds numbers and text, and no code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ocbnn.errors import FileError, RuleError
+from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.likelihoods import Balanced, Bernoulli, Categorical, Gaussian, Likelihood
+from ocbnn.model.networks import MLP, Network
+from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, Prior
+from ocbnn.model.terms import TERMS
+from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.files import NO_RULES, dump_rules, parse_rules
+from ocbnn.schema import Schema
+from ocbnn.storage.arrays import Arrays, Declared
+from ocbnn.storage.values import UnsavableError, exact, packed, restored, unpacked
+
+NETWORKS: dict[str, type] = {"mlp": MLP}
+LIKELIHOODS: dict[str, type] = {
+    "gaussian": Gaussian,
+    "bernoulli": Bernoulli,
+    "categorical": Categorical,
+    "balanced": Balanced,
+}
+TERM_KINDS: dict[str, type] = {name: type(term) for name, term in TERMS.items()}
+Shapes = dict[str, tuple[int, ...]]
+
+
+def pack_network(network: Network) -> dict[str, Any]:
+    """The network's kind and widths."""
+    return packed(network, NETWORKS, "network")
+
+
+def unpack_network(values: Any, schema: Schema) -> MLP:
+    """The network, if it takes what the table gives."""
+    network: MLP = unpacked(values, NETWORKS, "network")
+    if network.inputs != schema.width:
+        raise FileError(f"The network has {network.inputs} inputs, but the table gives {schema.width}.")
+    return network
+
+
+def pack_likelihood(likelihood: Likelihood) -> dict[str, Any]:
+    """The likelihood's kind and settings."""
+    return packed(likelihood, LIKELIHOODS, "likelihood")
+
+
+def unpack_likelihood(values: Any) -> Likelihood:
+    """The likelihood that was packed."""
+    likelihood: Likelihood = unpacked(values, LIKELIHOODS, "likelihood")
+    return likelihood
+
+
+# Base priors that have learnt nothing -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BaseValues:
+    """A Gaussian base prior without its arrays: N(0, scale²) where `scale` is a number."""
+
+    kind: Literal["isotropic", "diagonal"]
+    scale: float | None = None
+
+
+def pack_base(base: Prior) -> tuple[dict[str, Any], Arrays]:
+    """A Gaussian base prior as values and arrays."""
+    if type(base) is DiagonalGaussian:
+        return exact(BaseValues("diagonal")), pack_gaussian("prior", base)
+    if type(base) is not IsotropicGaussian:
+        raise UnsavableError(
+            f"A base prior of the type {type(base).__name__} cannot be saved. Use one of ocbnn's own."
+        )
+    if np.ndim(base.scale):
+        return exact(BaseValues("isotropic")), {"prior.scale": np.asarray(base.scale, dtype=np.float64)}
+    return exact(BaseValues("isotropic", float(base.scale))), {}
+
+
+def base_shapes(values: Any, size: int) -> Shapes:
+    """The arrays that `pack_base` made of a prior over so many weights."""
+    base = restored(BaseValues, values, "The base prior")
+    if base.kind == "diagonal":
+        return gaussian_shapes("prior", size)
+    return {"prior.scale": (size,)} if base.scale is None else {}
+
+
+def unpack_base(values: Any, arrays: Mapping[str, np.ndarray], size: int) -> Prior:
+    """The base prior that was packed."""
+    base = restored(BaseValues, values, "The base prior")
+    if base.kind == "diagonal":
+        return unpack_gaussian("prior", arrays)
+    return IsotropicGaussian(size, arrays["prior.scale"] if base.scale is None else base.scale)
+
+
+def pack_gaussian(name: str, gaussian: DiagonalGaussian) -> Arrays:
+    """Mean and standard deviation under this name."""
+    return {f"{name}.mean": np.asarray(gaussian.mean), f"{name}.sd": np.asarray(gaussian.sd)}
+
+
+def gaussian_shapes(name: str, size: int) -> Shapes:
+    """The arrays of a Gaussian over so many weights."""
+    return {f"{name}.mean": (size,), f"{name}.sd": (size,)}
+
+
+def unpack_gaussian(name: str, arrays: Mapping[str, np.ndarray]) -> DiagonalGaussian:
+    """The Gaussian that was packed under this name."""
+    return DiagonalGaussian(arrays[f"{name}.mean"], arrays[f"{name}.sd"])
+
+
+# Rules ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TermValues:
+    """A rule's term without its words, which are in rules.yaml, and its points, which are arrays.
+
+    `name` is the rule's own where rules.yaml, in which a name stands once, had to give it another.
+    """
+
+    term: dict[str, Any]
+    strength: float
+    strength_is_free: bool
+    reduction: Literal["sum", "mean"]
+    sampler: str | None
+    drawn: int
+    corners: int
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.strength > 0 or min(self.drawn, self.corners) < 0:
+            raise FileError("a strength is not positive, or a number of points is negative")
+
+
+def pack_terms(
+    terms: Sequence[RuleTerm], names: Sequence[str | None], schema: Schema
+) -> tuple[bytes, list[dict[str, Any]], Arrays]:
+    """The rules in words (rules.yaml), under these names, their terms, and their points.
+
+    Raises:
+        UnsavableError: a rule of Python functions, or a term that is not the library's.
+        FileError: a rule whose words do not read as the same rule.
+    """
+    values, arrays = [], {}
+    for index, (term, name) in enumerate(zip(terms, names, strict=True)):
+        if not term.rule.requirement.in_words:
+            raise UnsavableError(
+                f"Rule {index + 1} cannot be written to a file: its kind, such as Python functions, has no "
+                "text that can be read back. Write it in words."
+            )
+        record = TermValues(
+            packed(term.term, TERM_KINDS, "term"),
+            float(np.asarray(term.points.strength)),
+            term.strength_is_free,
+            term.reduction,
+            term.sampler,
+            term.drawn,
+            term.corners,
+            None if name == term.rule.name else term.rule.name,
+        )
+        values.append(exact(record))
+        arrays[f"rules.{index}.points"] = np.asarray(term.points.coded, dtype=np.float64)
+        arrays[f"rules.{index}.weights"] = np.asarray(term.points.weights, dtype=np.float64)
+    renamed = [replace(term.rule, name=name) for term, name in zip(terms, names, strict=True)]
+    try:
+        return dump_rules(renamed, schema).encode() if renamed else NO_RULES, values, arrays
+    except RuleError as error:
+        raise FileError(f"The rules cannot be saved: {error}") from None
+    except UnicodeEncodeError:
+        raise FileError(
+            "The rules cannot be saved: a name or text in them has half of a character (a lone surrogate), "
+            "which no file can hold. Correct it."
+        ) from None
+
+
+def unpack_rules(content: bytes, values: Sequence[Any], schema: Schema) -> tuple[Constraint, ...]:
+    """The rules of a rules.yaml, if there are as many as terms."""
+    rules = () if content == NO_RULES else parse_rules(content, schema)
+    if len(rules) != len(values):
+        raise FileError(f"rules.yaml has {len(rules)} rules, but there are {len(values)} terms.")
+    return rules
+
+
+def term_shapes(declared: Mapping[str, Declared], rules: Sequence[Constraint], schema: Schema) -> Shapes:
+    """The arrays of the rules' points: their number is free, the rest is not."""
+    shapes: Shapes = {}
+    for index, rule in enumerate(rules):
+        points = declared.get(f"rules.{index}.points")
+        width = len(schema.columns) + rule.requirement.coordinates
+        if points is None or len(points.shape) != 2 or points.shape[1] != width:
+            raise FileError(f"The points of rule {index + 1} are missing or of the wrong shape.")
+        shapes[f"rules.{index}.points"] = points.shape
+        shapes[f"rules.{index}.weights"] = (1,) if rule.requirement.inputs is None else points.shape[:1]
+    return shapes
+
+
+def unpack_terms(
+    values: Sequence[Any], rules: Sequence[Constraint], schema: Schema, arrays: Mapping[str, np.ndarray]
+) -> tuple[RuleTerm, ...]:
+    """The rules with their terms and points.
+
+    Samplers that start from rows start from the points drawn for the rule: training rows are not in the file,
+    and corners and points that a search has found are no rows one could meet.
+    """
+    return tuple(
+        _unpack_term(each, rule, schema, arrays[f"rules.{index}.points"], arrays[f"rules.{index}.weights"])
+        for index, (each, rule) in enumerate(zip(values, rules, strict=True))
+    )
+
+
+def _unpack_term(
+    values: Any, rule: Constraint, schema: Schema, points: np.ndarray, weights: np.ndarray
+) -> RuleTerm:
+    known = restored(TermValues, values, "The term of a rule")
+    if known.drawn + known.corners > len(points):
+        raise FileError("A rule has fewer points than were drawn for it.")
+    rule = rule if known.name is None else replace(rule, name=known.name)
+    kind = unpacked(known.term, TERM_KINDS, "term of a rule")
+    # Points are placed by a rule term, and a rule term needs points: begin with none.
+    empty = RuleTerm(rule, schema, kind, None, known.reduction)  # type: ignore[arg-type]
+    return replace(
+        empty,
+        points=empty.at(points, weights=weights, strength=known.strength),
+        sampler=known.sampler,
+        data=points[: known.drawn or None, : len(schema.columns)],
+        drawn=known.drawn,
+        corners=known.corners,
+        strength_is_free=known.strength_is_free,
+    )
+
+
+def require_shapes(declared: Mapping[str, Declared], expected: Shapes) -> None:
+    """Refuse arrays that are missing, superfluous or of another shape.
+
+    Raises:
+        FileError: with the first such array.
+    """
+    for name in sorted({*declared, *expected}):
+        if name not in declared:
+            raise FileError(f"The array {name!r} is missing.")
+        shape = declared[name].shape
+        if shape != expected.get(name):
+            raise FileError(f"The array {name!r} has the shape {shape}, which fits nothing here.")

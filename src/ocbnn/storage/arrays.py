@@ -1,0 +1,94 @@
+"""Named arrays as safetensors: the header says what is in the file, and is checked before memory is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, BinaryIO
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from ocbnn.errors import FileError
+from ocbnn.storage.documents import parse_json
+from ocbnn.storage.values import restored
+
+Arrays = dict[str, np.ndarray]
+WIDTHS = {"F64": 8, "F32": 4, "I64": 8, "I32": 4, "U32": 4, "U8": 1, "BOOL": 1}
+LARGEST_HEADER = 4 * 2**20
+METADATA = "__metadata__"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a header says of one array."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data_offsets: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        if self.dtype not in WIDTHS:
+            raise FileError(f"an array of the type {self.dtype!r:.40} is not expected")
+        start, end = self.data_offsets
+        if min(self.shape, default=1) < 0 or not 0 <= start <= end:
+            raise FileError("an array has a negative size")
+        if WIDTHS[self.dtype] * prod(self.shape) != end - start:
+            raise FileError(f"an array of the shape {self.shape} takes another number of bytes than it has")
+
+
+Header = dict[str, Declared]
+Fits = Callable[[Mapping[str, Declared]], None]
+
+
+def array_bytes(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> bytes:
+    """The arrays as one file."""
+    whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    return save(whole, None if metadata is None else dict(metadata))
+
+
+def read_header(stream: BinaryIO, size: int, name: str) -> Header:
+    """What a file of so many bytes says it holds, if it has the bytes for that; nothing else is read.
+
+    Raises:
+        FileError: it is no file of arrays, or its header does not fit its size.
+    """
+    length = int.from_bytes(stream.read(8), "little")
+    if length > min(LARGEST_HEADER, size - 8):
+        raise FileError(f"{name} is damaged: it is no file of arrays.")
+    header, _ = _parsed(parse_json(stream.read(length), name), name)
+    room = sum(each.data_offsets[1] - each.data_offsets[0] for each in header.values())
+    if room != size - 8 - length:
+        raise FileError(f"{name} is damaged: it has {size:,} bytes, but its arrays take {room:,}.")
+    return header
+
+
+def _parsed(fields: Any, name: str) -> tuple[Header, dict[str, str]]:
+    if not isinstance(fields, dict):
+        raise FileError(f"{name} is damaged: it is no file of arrays.")
+    metadata = fields.pop(METADATA, {})
+    header: Header = restored(dict[str, Declared], fields, name)
+    return header, restored(dict[str, str], metadata, name)
+
+
+def parse_arrays(content: bytes, name: str) -> tuple[Arrays, dict[str, str]]:
+    """The arrays of a file, and its metadata."""
+    try:
+        length = int.from_bytes(content[:8], "little")
+        if length > min(LARGEST_HEADER, len(content) - 8):
+            raise ValueError("it is no file of arrays")
+        _, metadata = _parsed(parse_json(content[8 : 8 + length], name), name)
+        return load(content), metadata
+    except FileError:
+        raise
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        raise FileError(f"{name} is damaged: {error}.") from None
+
+
+def require_finite(arrays: Arrays, name: str) -> None:
+    """Refuse arrays with NaN or infinities."""
+    for key, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise FileError(f"{name} is damaged: the array {key!r} is not finite.")
