@@ -31,6 +31,8 @@ LIKELIHOODS: dict[str, type] = {
     "balanced": Balanced,
 }
 TERM_KINDS: dict[str, type] = {name: type(term) for name, term in TERMS.items()}
+MOST_WORK = 10_000_000
+"""Points of a rule times characters of its text: a few seconds, whatever the rule says."""
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -153,6 +155,7 @@ def pack_terms(
                 f"Rule {index + 1} cannot be written to a file: its kind, such as Python functions, has no "
                 "text that can be read back. Write it in words."
             )
+        require_affordable(term.rule, index, len(term.points.coded), schema)
         record = TermValues(
             packed(term.term, TERM_KINDS, "term"),
             float(np.asarray(term.points.strength)),
@@ -194,9 +197,25 @@ def term_shapes(declared: Mapping[str, Declared], rules: Sequence[Constraint], s
         width = len(schema.columns) + rule.requirement.coordinates
         if points is None or len(points.shape) != 2 or points.shape[1] != width:
             raise FileError(f"The points of rule {index + 1} are missing or of the wrong shape.")
+        require_affordable(rule, index, points.shape[0], schema)
         shapes[f"rules.{index}.points"] = points.shape
         shapes[f"rules.{index}.weights"] = (1,) if rule.requirement.inputs is None else points.shape[:1]
     return shapes
+
+
+def require_affordable(rule: Constraint, index: int, points: int, schema: Schema) -> None:
+    """Refuse a rule that would take minutes to load: its points times the length of its text are the work.
+
+    Raises:
+        FileError: with the estimate and the limit.
+    """
+    length = len(rule.text(schema))
+    if points * length > MOST_WORK:
+        raise FileError(
+            f"Rule {index + 1} has {points:,} points and a text of {length:,} characters: placing it takes "
+            f"{points * length:,} steps, more than the limit of {MOST_WORK:,}. Score it at fewer points, or "
+            "write it shorter."
+        )
 
 
 def unpack_terms(

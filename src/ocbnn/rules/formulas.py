@@ -238,6 +238,8 @@ def _vacuous(sentence: Sentence, tree: Branch, role: Role) -> RuleError:
 # Solving ----------------------------------------------------------------------------------------------------
 
 _LARGEST = np.finfo(np.float64).max
+BLOCK = 2**21
+"""Comparisons at breakpoints that are held in memory together."""
 
 
 class _Atom(NamedTuple):
@@ -260,10 +262,22 @@ def allowed_intervals(formula: Condition, values: dict[str, Array], points: int)
     """Lower and upper ends (n, K) of what the formula allows; K depends on the formula alone.
 
     Ends count as allowed, whether the formula includes them or not: for a continuous y it is the same.
-    Unused slots are (+inf, −inf).
+    Unused slots are (+inf, −inf). Every comparison is tried between all breakpoints, so points are taken in
+    blocks: memory does not grow with points × comparisons².
     """
+    pairs = pairs_of(formula)
+    most = max(BLOCK // len(pairs) ** 2, 1)
+    if points > most:
+        starts = range(0, points, most)
+        blocks = [{name: array[start : start + most] for name, array in values.items()} for start in starts]
+        sizes = [min(most, points - start) for start in starts]
+        lower, upper = zip(
+            *(allowed_intervals(formula, block, size) for block, size in zip(blocks, sizes, strict=True)),
+            strict=True,
+        )
+        return np.concatenate(lower), np.concatenate(upper)
     with np.errstate(all="ignore"):
-        atoms = {pair: _atom(pair, values, points) for pair in pairs_of(formula)}
+        atoms = {pair: _atom(pair, values, points) for pair in pairs}
         edges = _distinct(np.concatenate([atom.breakpoint for atom in atoms.values()], axis=1))
         ends = np.full((points, 1), np.inf)
         below, above = np.hstack([-ends, edges]), np.hstack([edges, ends])

@@ -108,7 +108,7 @@ def read_text(path: str | PathLike[str], most: int = LARGEST_INPUT) -> str:
     try:
         content = read_file(path, most)
     except FileError as error:
-        raise DocumentError(path, str(error).replace(str(path), "the file")) from None
+        raise DocumentError(path, str(error).replace(str(path), "this")) from None
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

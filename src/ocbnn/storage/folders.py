@@ -174,7 +174,7 @@ def write_folder(path: str | os.PathLike[str], kind: str, files: Mapping[str, by
                 synchronise(folder)
             with alone(target.parent):
                 _settle(target)
-                require_replaceable(target)
+                _require_replaceable(target)
                 _swap(target, fresh)
         synchronise(target.parent)
     return target
@@ -197,6 +197,12 @@ def require_replaceable(path: str | os.PathLike[str]) -> None:
         FileError: with what would be lost.
     """
     target = resolved(path)
+    if target.exists():
+        with explained(target), alone(target.parent):
+            _require_replaceable(target)
+
+
+def _require_replaceable(target: Path) -> None:
     if not target.exists():
         return
     if not target.is_dir():
