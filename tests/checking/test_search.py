@@ -273,7 +273,7 @@ class TestModelOutputs:
             points=8,
         )
         draws = np.random.default_rng(0).normal(size=(6, model.size))
-        rule = model.prior.rules[0]  # type: ignore[union-attr]
+        rule = model.terms[0]
         worst = worst_points(0, rule, partial(model_outputs, model, draws), starts=100)
         schema = rule.schema
         grid = np.linspace(-1, 1, 2001)[:, None]

@@ -178,7 +178,7 @@ def test_the_least_strength_that_meets_the_tolerance_is_frozen_and_measured_agai
     (rule,) = result.rules
     assert rule.name == RULE
     assert rule.found_strength
-    assert rule.strength == float(result.model.prior.rules[0].points.strength)  # type: ignore[union-attr]
+    assert rule.strength == float(result.model.terms[0].points.strength)
     assert rule.strength != 1000.0
     assert rule.violation <= 0.01 + 4 * rule.check.error
 

@@ -33,9 +33,9 @@ from ocbnn.inference.feed import Feed
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.surrogate import candidate_nodes
-from ocbnn.inference.warmstart import Start, WarmStart, guide_of, starting_positions
+from ocbnn.inference.warmstart import Start, WarmStart, starting_positions
 from ocbnn.model import Model
-from ocbnn.model.conditional import ConditionalPrior, RulePoints
+from ocbnn.model.conditional import RulePoints
 from ocbnn.model.outputs import Precision
 
 RESTARTS = 10**8  # apart from other seeds
@@ -136,7 +136,7 @@ def _warmed(
     assert warm is not None
     rows = None if batch is None else max(batch, warm.affordable_rows(positions.size))
     model = warm.reserved(model)
-    context, guide = _context(model, engine, seed, rows), guide_of(density)
+    context, guide = _context(model, engine, seed, rows), density.guide
     optimised = warm.optimise(density, positions, context, guide=guide)
 
     def again(attempt: int) -> np.ndarray:
@@ -159,13 +159,12 @@ def choose_nodes(
     density: Density, model: Model, positions: Float[np.ndarray, "members size"]
 ) -> tuple[RulePoints, ...] | None:
     """For each rule the fewest nodes whose log-density follows that of all points around the start."""
-    prior = model.prior
-    if not isinstance(prior, ConditionalPrior) or not prior.rules:
+    if not model.terms:
         return None
     around = np.random.default_rng(0).normal(0.0, 0.03, (8, *positions.shape))
     weights = jnp.asarray((positions + around).reshape(-1, model.size)[:, : model.network.size])
-    chosen = list(prior.points)
-    for index, rule in enumerate(prior.rules):
+    chosen = list(model.points)
+    for index, rule in enumerate(model.terms):
         scores = density.program(_scores, index)
         exact = np.asarray(scores(weights, rule.points))
         for nodes in candidate_nodes(rule, rule.points):
@@ -179,8 +178,7 @@ def choose_nodes(
 def _scores(index: int, density: Density, weights: Array, points: RulePoints) -> Array:
     """What one rule adds to the log-density at every row of weights."""
     model = density.model
-    assert isinstance(model.prior, ConditionalPrior)
-    rule = model.prior.rules[index]
+    rule = model.terms[index]
 
     def one(w: Array) -> Array:
         return rule.log_density(model.likelihood.function(model.network.apply(w, points.inputs)), points)

@@ -24,7 +24,6 @@ from pydantic import ValidationError
 
 from ocbnn._version import __version__
 from ocbnn.errors import FileError, OCBNNError, RuleError
-from ocbnn.model.conditional import ConditionalPrior
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.stored import (
     StoredModel,
@@ -183,7 +182,6 @@ def _stored(
             prior_scale=stored_scale(model.base),
             learnt=stored_learnt(model.base),
             rules=stored_rules(posterior),
-            conditional=isinstance(model.prior, ConditionalPrior),
             arrays=declared_arrays(arrays),
             provenance=dict(posterior.provenance),
             truncated=stored_truncation(posterior),

@@ -15,7 +15,7 @@ from ocbnn.amortize.prior import AmortizedPrior
 from ocbnn.amortize.stored import StoredLearnt, gaussian_arrays, restored_amortized, stored_amortized
 from ocbnn.errors import FileError, OCBNNError
 from ocbnn.model import Model
-from ocbnn.model.conditional import ConditionalPrior, RuleTerm
+from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.networks import MLP
 from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, Prior
 from ocbnn.posterior.draws import Posterior
@@ -60,7 +60,6 @@ class StoredModel(Strict):
     prior_scale: Positive | Literal["each", "gaussian"]
     learnt: StoredLearnt | None = None
     rules: Annotated[list[StoredRule], Field(max_length=10_000)]
-    conditional: bool
     arrays: Annotated[dict[str, StoredArray], Field(max_length=30_000)]
     provenance: dict[str, JsonValue]
     truncated: Annotated[list[RuleEntry | str], Field(max_length=10_000, default_factory=list)]
@@ -204,8 +203,7 @@ def restored_posterior(
         )
         own = len(terms) - (0 if stored.learnt is None else stored.learnt.rules)
         base = _restored_base(stored, schema, network, terms[max(own, 0) :], arrays)
-        prior = ConditionalPrior(base, network, likelihood, terms[:own]) if stored.conditional else base
-        model = Model(network, likelihood, prior, schema)
+        model = Model(network, likelihood, base, terms[:own], schema)
         flagged = [term.rule for term, each in zip(terms, stored.rules, strict=True) if each.enforced]
         return Posterior(
             arrays["draws"],
