@@ -97,7 +97,7 @@ def weighted(context: Context, weight: float) -> Context:
     return context._replace(data=context.data._replace(weights=weights))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Normal(Density):
     """N(0, scales²) by itself, without a model: it compiles in no time."""
 

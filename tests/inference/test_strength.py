@@ -9,6 +9,7 @@ import pytest
 from ocbnn.inference import Settings, StrengthSearch, WarmStart, infer
 from ocbnn.inference.density import Prepared
 from ocbnn.inference.engines.hmc import Hmc
+from ocbnn.inference.loop import RunOptions
 from ocbnn.inference.prepare import prepare
 from ocbnn.inference.strength import _Bracket
 from ocbnn.model import Model
@@ -135,7 +136,9 @@ def wide() -> tuple[Model, Prepared]:
     )
     engine = Hmc(warmup=100, max_steps=100)
     with precision("float64"):
-        return model, prepare(model, engine, "float64", 2, 0, None, 2, settings, None, lambda tick: None)
+        return model, prepare(
+            model, RunOptions(engine, "float64", 2, 0, cores=2), settings, None, lambda tick: None
+        )
 
 
 def test_points_where_a_pilot_broke_a_rule_join_its_own(wide: tuple[Model, Prepared]) -> None:

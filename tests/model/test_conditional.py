@@ -112,7 +112,7 @@ def test_points_and_strength_are_arguments_that_compile_nothing_anew(schema):
     @jax.jit
     def log_density(w, points):
         traces.append(1)
-        return prior.log_density(w, points)
+        return prior.log_prior(w, points)
 
     w = jnp.ones(NETWORK.size)
     first = log_density(w, prior.points)

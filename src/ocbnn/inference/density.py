@@ -44,6 +44,7 @@ def fixed_context(model: Model, nodes: tuple[RulePoints, ...] | None = None) -> 
     return Context(model.data, model.points, model.points if nodes is None else nodes)
 
 
+@dataclass(eq=False)
 class Density:
     """The posterior's log-density as functions of w and a context, with the programs compiled for it.
 
@@ -52,9 +53,8 @@ class Density:
         programs: compiled functions. JAX's own tables would keep the model alive.
     """
 
-    def __init__(self, model: Model) -> None:
-        self.model = replace(model, data=None)
-        self.programs: dict[Hashable, Callable[..., Any]] = {}
+    model: Model
+    programs: dict[Hashable, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)
 
     def program(self, function: Callable[..., Any], *settings: Hashable) -> Callable[..., Any]:
         """`function(*settings, density, …)` as a function of the rest, compiled once for all runs."""
@@ -252,7 +252,7 @@ _DENSITIES: WeakKeyDictionary[Model, Density] = WeakKeyDictionary()
 def density_of(model: Model) -> Density:
     """A model's density, always the same: runs that differ in seed alone compile nothing anew."""
     if model not in _DENSITIES:
-        _DENSITIES[model] = Density(model)
+        _DENSITIES[model] = Density(replace(model, data=None))
     return _DENSITIES[model]
 
 
