@@ -27,7 +27,7 @@ from ocbnn.inference import infer
 from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.feed import Feed
 from ocbnn.model import Model
-from ocbnn.model.conditional import conditional_prior
+from ocbnn.model.conditional import Scoring, rule_terms
 from ocbnn.model.likelihoods import Bernoulli
 from ocbnn.model.networks import MLP
 from ocbnn.model.priors import DiagonalGaussian
@@ -106,14 +106,14 @@ def _problem(name: str, hidden: tuple[int, ...]) -> tuple[Problem, Feed, Learnin
     schema = Schema(columns, Target("y", "classification", classes=(0, 1)))
     rule = parse_rule("if x0 > 0 then P(y = 1) = 0.3", schema)
     likelihood = Bernoulli()
-    prior = conditional_prior([rule], schema, network, likelihood, points=30)
+    terms = rule_terms([rule], schema, Scoring(points=30), bounded=network.bounded)
     inputs = np.random.default_rng(0).uniform(-4, 4, (256, 9))
     elsewhere = Elsewhere(inputs, np.zeros((256, 1)), np.full((256, 1), 10.0))
     objective = Objective(likelihood, divergence("total-variation"), linearized=name == "linearized")
     base = DiagonalGaussian(np.zeros(network.size), np.ones(network.size))
     problem = Problem(network, base, (rule,), (0.05,), objective, elsewhere)
     learning = Learning(steps=200, points=30, samples=16, starts=1, candidates=4)
-    return problem, Feed(Model(network, likelihood, prior, schema), 0, None), learning
+    return problem, Feed(Model(network, likelihood, base, terms, schema), 0, None), learning
 
 
 def resident_megabytes() -> float:

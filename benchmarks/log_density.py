@@ -47,7 +47,7 @@ def through_the_model() -> tuple[LogDensity, np.ndarray, Model]:
         reduction="sum",
         points=100,
     )
-    return model.log_density, model.prior.points[0].inputs, model
+    return model.log_density, model.points[0].inputs, model
 
 
 def by_hand(points: np.ndarray) -> LogDensity:

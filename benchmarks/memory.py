@@ -42,7 +42,7 @@ def _model() -> Model:
     columns = tuple(Column(f"x{i}", "continuous", (-2.0, 2.0)) for i in range(COLUMNS))
     schema = Schema(columns, Target("y", "classification", classes=(0, 1)))
     data = Data(random.normal(size=(ROWS, COLUMNS)), random.integers(0, 2, ROWS).astype(float))
-    return Model(network, Bernoulli(), IsotropicGaussian(network.size), schema, data)
+    return Model(network, Bernoulli(), IsotropicGaussian(network.size), schema=schema, data=data)
 
 
 if __name__ == "__main__":

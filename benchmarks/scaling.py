@@ -50,7 +50,7 @@ def seconds(T: int, Q: int, N: int, units: int, chains: int, turns: int = 7) -> 
     )
     inputs = jnp.asarray(random.normal(size=(N, Q)), jnp.float32)
     y = jnp.asarray(random.normal(size=N), jnp.float32)
-    points = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), model.prior.points)
+    points = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), model.points)
     positions = jnp.stack([model.initial(seed) for seed in range(chains)])
     gradient = jax.grad(lambda w, x, y, p: model.log_prior(w, p) + model.log_likelihood(w, Data(x, y)))
     all_chains = jax.jit(lambda q, x, y, p: jax.lax.map(lambda w: gradient(w, x, y, p), q))

@@ -97,7 +97,7 @@ def weighted(context: Context, weight: float) -> Context:
     return context._replace(data=context.data._replace(weights=weights))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Normal(Density):
     """N(0, scales²) by itself, without a model: it compiles in no time."""
 
@@ -143,5 +143,5 @@ def raw_model(y: list[Any], rules: dict[str, str], **settings: Any) -> Model:
 
 def typed_context(model: Model) -> Context:
     """All rows, each with the weight 1, and all points; what is true or false stays so."""
-    context = Context(model.data, model.prior.points, model.prior.points)  # type: ignore[union-attr]
+    context = Context(model.data, model.points, model.points)
     return weighted(jax.tree.map(jnp.asarray, context), 1.0)

@@ -13,7 +13,7 @@ import pandas as pd
 from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.base import Engine, Info
 from ocbnn.model import Data, Model
-from ocbnn.model.conditional import ConditionalPrior, RulePoints
+from ocbnn.model.conditional import RulePoints
 
 NOISE = 0.4
 VALUE_RULE = "if 0 <= a <= 2 then y = 1.5 within 0.8"
@@ -29,7 +29,7 @@ class Driven(NamedTuple):
 
 def context_of(model: Model, dtype: Any = None) -> Context:
     """All rows and the points of the model's own rules, as arrays that a compiled function takes."""
-    points = model.prior.points if isinstance(model.prior, ConditionalPrior) else ()
+    points = model.points
     context = Context(model.data, points, points)
     kind = jnp.result_type(float) if dtype is None else dtype
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, kind), context)
@@ -100,8 +100,7 @@ def linear_gaussian(rule: bool, rows: int = 12) -> LinearGaussian:
     features = np.column_stack([model.data.inputs, np.ones(rows)])
     information = np.eye(3) + features.T @ features / NOISE**2
     precision, linear = information, features.T @ np.asarray(model.data.y) / NOISE**2
-    assert isinstance(model.prior, ConditionalPrior)
-    for points in model.prior.points:
+    for points in model.points:
         more_precision, more_linear = _of_rule(points)
         precision, linear = precision + more_precision, linear + more_linear
     return LinearGaussian(model, np.linalg.solve(precision, linear), precision, information)

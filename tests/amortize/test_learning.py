@@ -124,7 +124,7 @@ def test_inputs_far_and_wide_stay_within_what_is_possible():
     wide = far_and_wide(LINE, None, 256, 0)
     assert wide.min() == pytest.approx(-6.0, abs=0.1)
     assert wide.max() == pytest.approx(6.0, abs=0.1)
-    rule = Model.build(schema=LINE, rules=["if x > 0 then y >= 0"]).prior.rules
+    rule = Model.build(schema=LINE, rules=["if x > 0 then y >= 0"]).terms
     far = far_from(rule, LINE, wide)
     assert ((far < 0) | (far > 3)).all()
 

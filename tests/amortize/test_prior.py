@@ -52,9 +52,9 @@ def test_further_rules_become_terms_and_none_is_dropped(posterior, sign_prior):
     assert term.rule.text(LINE) == FURTHER
     assert [each.rule.name for each in posterior.rules] == [None, "sign"]
     w = sign_prior.gaussian.mean
-    prior = posterior.model.prior
-    added = prior.log_density(w) - prior.base.log_density(w)
-    assert float(added) == pytest.approx(float(prior.rule_log_densities(w)[0]), abs=1e-4)
+    model = posterior.model
+    added = model.log_prior(w) - model.base.log_density(w)
+    assert float(added) == pytest.approx(float(model.rule_log_densities(w)[0]), abs=1e-4)
 
 
 def test_a_rule_that_is_both_learnt_and_a_term_is_one_rule(sign_prior):

@@ -16,7 +16,7 @@ from ocbnn.amortize.objectives import DIVERGENCES, Objective, shortfall
 from ocbnn.amortize.predictive import Predictive, sampled
 from ocbnn.errors import ModelError
 from ocbnn.model import Model
-from ocbnn.model.conditional import RulePoints, conditional_prior
+from ocbnn.model.conditional import RulePoints, Scoring, rule_terms
 from ocbnn.model.likelihoods import Gaussian
 from ocbnn.model.networks import MLP
 from ocbnn.model.outputs import model_outputs
@@ -84,10 +84,11 @@ def gaussian() -> DiagonalGaussian:
 
 
 def problem(rules: list[Constraint], count: int = 8) -> tuple[Problem, tuple[RulePoints, ...]]:
-    prior = conditional_prior(rules, LINE, NETWORK, LIKELIHOOD, points=count)
+    terms = rule_terms(rules, LINE, Scoring(points=count), bounded=NETWORK.bounded)
+    points = tuple(term.points for term in terms)
     elsewhere = Elsewhere(np.zeros((1, 1)), np.zeros((1, 1)), np.ones((1, 1)))
     budgets = tuple(rule.effective_tolerance for rule in rules)
-    return Problem(NETWORK, gaussian(), tuple(rules), budgets, OBJECTIVE, elsewhere), prior.points
+    return Problem(NETWORK, gaussian(), tuple(rules), budgets, OBJECTIVE, elsewhere), points
 
 
 def shortfalls(given: Problem, points: tuple[RulePoints, ...]) -> np.ndarray:

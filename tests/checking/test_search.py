@@ -16,7 +16,7 @@ from ocbnn import regions
 from ocbnn.checking.draws import DrawSet
 from ocbnn.checking.search import BATCH, farthest, scored, worst_points
 from ocbnn.model import Model
-from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.conditional import RuleTerm, Scoring
 from ocbnn.model.networks import MLP
 from ocbnn.model.outputs import model_outputs, output_blocks
 from ocbnn.regions.limits import possible_ends
@@ -30,7 +30,8 @@ CORNER = np.array([1.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0])
 
 
 def term(text: str, schema: Schema, data: np.ndarray | None = None, **options: Any) -> RuleTerm:
-    return RuleTerm.build(parse_rule(text, schema), schema, bounded=True, data=data, points=8, **options)
+    scoring = Scoring(points=8, **options)
+    return RuleTerm.build(parse_rule(text, schema), schema, scoring, bounded=True, data=data)
 
 
 def bump(corner: np.ndarray, reach: float) -> Callable[[np.ndarray], np.ndarray]:
@@ -273,7 +274,7 @@ class TestModelOutputs:
             points=8,
         )
         draws = np.random.default_rng(0).normal(size=(6, model.size))
-        rule = model.prior.rules[0]  # type: ignore[union-attr]
+        rule = model.terms[0]
         worst = worst_points(0, rule, partial(model_outputs, model, draws), starts=100)
         schema = rule.schema
         grid = np.linspace(-1, 1, 2001)[:, None]

@@ -235,7 +235,7 @@ def test_a_prior_learns_it_by_draws_of_whole_functions(kind: str) -> None:
     learning = Learning(steps=300, samples=16, starts=1)
     prior = AmortizedPrior.learn([rule], schema, hidden=(), noise=0.3, learning=learning, seed=0)
     (finding,) = prior.findings.rules
-    untrained = Model(prior.network, prior.likelihood, prior.base, schema)
+    untrained = Model(prior.network, prior.likelihood, prior.base, schema=schema)
     before = check_rules(DrawSet(prior.base.draws(500)[None], untrained), [rule], ascent=False)[0]
     assert finding.check.violation.value < 0.5 * before.violation.value
 

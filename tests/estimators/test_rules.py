@@ -230,12 +230,12 @@ def test_the_prior_that_is_drawn_is_that_of_the_fit_with_its_rules_as_strong():
     model = small_regressor(rules="if age > 80 then pressure <= 280", tolerance=0.999, noise=3.0)
     model.fit(frame, y)
     prior, w = model.without_data().model, model.posterior_.flat[0].astype(float)
-    rules = float(np.sum(model.posterior_.model.prior.rule_log_densities(w)))
+    rules = float(np.sum(model.posterior_.model.rule_log_densities(w)))
     assert rules < -1e-3
-    expected = norm.logpdf(w, 0, np.broadcast_to(prior.prior.base.scale, w.shape)).sum() + rules
+    expected = norm.logpdf(w, 0, np.broadcast_to(prior.base.scale, w.shape)).sum() + rules
     assert float(prior.log_density(w)) == pytest.approx(expected, rel=1e-4)  # in float32
     strength = model.posterior_.rules[0].points.strength
-    assert prior.prior.rules[0].points.strength == strength
+    assert prior.terms[0].points.strength == strength
 
 
 def test_rejection_keeps_the_networks_that_obey_on_a_fine_grid(ruled):

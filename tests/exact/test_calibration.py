@@ -25,7 +25,6 @@ from chain_checks import only_rules, raw_model, typed_context, weighted
 from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.engines.nuts import Nuts
-from ocbnn.model.conditional import ConditionalPrior
 
 SIMULATIONS, WARMUP, KEPT = 200, 300, 99
 ROWS, NOISE = 4, 1.0
@@ -62,11 +61,9 @@ def case() -> tuple[Density, Context]:
 def simulated() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """True weights, the data they gave, and independent draws of the same prior for chains to start at."""
     density, context = case()
-    prior = density.model.prior
-    assert isinstance(prior, ConditionalPrior)
     random = np.random.default_rng(20)
     candidates = random.normal(size=(200_000, density.size))
-    scores = jax.jit(jax.vmap(lambda w: jnp.sum(prior.rule_log_densities(w, context.points))))
+    scores = jax.jit(jax.vmap(lambda w: jnp.sum(density.model.rule_log_densities(w, context.points))))
     log_rule = np.asarray(scores(candidates))
     assert log_rule.max() <= 0.0
     kept = candidates[np.log(random.uniform(size=len(candidates))) < log_rule]

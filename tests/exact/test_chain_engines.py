@@ -73,7 +73,7 @@ def regression() -> Case:
         strength=5.0,
     )
     context = typed_context(model)
-    at_zero = model.prior.rules[INTERVAL].at(np.zeros((8, 1)))  # type: ignore[union-attr]
+    at_zero = model.terms[INTERVAL].at(np.zeros((8, 1)))
     points = (context.points[VALUE], jax.tree.map(jax.numpy.asarray, at_zero), context.points[HALF_LINE])
     return Case(Density(model), context._replace(points=points, nodes=points))
 

@@ -241,7 +241,7 @@ def of_rule(rule: Constraint, schema: Schema, options: dict[str, Any]) -> dict[s
     model = _tried(lambda: Model.build(schema=schema, rules=[rule], points=12, **options))
     if isinstance(model, str):
         return result | {"model": model}
-    term = model.prior.rules[0]
+    term = model.terms[0]
     fresh = term.fresh(40, 1)
     result["points"] = digest(term.points.coded)
     result["fresh"] = digest(fresh)

@@ -17,7 +17,7 @@ from ocbnn.model.priors import IsotropicGaussian
 def sized(rows: int, hidden: tuple[int, ...]) -> Model:
     network = MLP(8, hidden)
     data = Data(np.zeros((rows, 8)), np.zeros(rows)) if rows else None
-    return Model(network, Gaussian(0.1), IsotropicGaussian(network.size), None, data)
+    return Model(network, Gaussian(0.1), IsotropicGaussian(network.size), data=data)
 
 
 def test_auto_takes_chains_for_a_small_model_and_says_why() -> None:

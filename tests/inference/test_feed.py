@@ -73,7 +73,7 @@ def test_points_are_fresh_every_step_inside_the_region_and_depend_on_seed_and_ch
 def test_found_points_stay_in_every_step_with_their_weight() -> None:
     model = table()
     rules = [with_found(with_room(rule, 3), np.array([[2.0], [6.0]])) for rule in model.terms]
-    (points,) = Feed(model.with_terms(rules), seed=1, batch=2).chunk(0, 5).points
+    (points,) = Feed(replace(model, terms=tuple(rules)), seed=1, batch=2).chunk(0, 5).points
     assert points.coded.shape == (5, 7, 1)
     assert (points.coded[:, 4:6, 0] == [2.0, 6.0]).all()
     np.testing.assert_allclose(points.weights, np.broadcast_to([0.25] * 6 + [0.0], (5, 7)))

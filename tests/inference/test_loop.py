@@ -10,9 +10,9 @@ import pytest
 from ocbnn.errors import InferenceError
 from ocbnn.inference.density import Prepared, Strengths, density_of, fixed_context
 from ocbnn.inference.engines.base import Engine
-from ocbnn.inference.loop import Loop
+from ocbnn.inference.loop import Loop, RunOptions
 from ocbnn.model import Model
-from ocbnn.model.outputs import precision
+from ocbnn.model.outputs import Precision, precision
 from ocbnn.storage.runs import RunFolder
 from small_runs import SHORT
 
@@ -23,10 +23,14 @@ def prepared(model: Model, members: int = 2) -> Prepared:
     return Prepared(density, model, start, fixed_context(model), Strengths.given(model))
 
 
+def options(engine: Engine, kind: Precision = "float64", *, cores: int = 2, thin: int = 1) -> RunOptions:
+    return RunOptions(engine, kind, members=2, seed=5, thin=thin, cores=cores)
+
+
 def positions(model: Model, engine: Engine, *lengths: int, thin: int = 1, cores: int = 2) -> np.ndarray:
     """Positions of chunks of these lengths, one after the other."""
     with precision("float64"):
-        loop = Loop.start(prepared(model), engine, "float64", 5, cores, thin=thin)
+        loop = Loop.start(prepared(model), options(engine, cores=cores, thin=thin))
         loop.length = lengths[0]
         parts = [loop.advance().positions for _ in lengths]
     return np.concatenate([part for part in parts if part is not None], axis=1)
@@ -52,7 +56,7 @@ def test_chains_from_the_same_place_have_random_numbers_of_their_own(model: Mode
     base = prepared(model)
     together = replace(base, positions=np.repeat(base.positions[:1], 2, axis=0))
     with precision("float64"):
-        chunk = Loop.start(together, SHORT["hmc"], "float64", 5, 2).advance()
+        chunk = Loop.start(together, options(SHORT["hmc"])).advance()
     assert chunk.positions is not None
     assert not np.array_equal(chunk.positions[0], chunk.positions[1])
 
@@ -61,17 +65,17 @@ def test_a_start_that_is_not_finite_is_refused(model: Model) -> None:
     base = prepared(model)
     broken = replace(base, positions=np.full_like(base.positions, np.nan))
     with precision("float64"), pytest.raises(InferenceError, match="not finite at the start of member 0"):
-        Loop.start(broken, SHORT["hmc"], "float64", 5, 2)
+        Loop.start(broken, options(SHORT["hmc"]))
 
 
 def test_a_loop_replays_its_chunks_and_goes_on_as_if_nothing_had_happened(model: Model, tmp_path) -> None:
     with precision("float64"):
-        whole = Loop.start(prepared(model), SHORT["hmc"], "float64", 5, 2)
+        whole = Loop.start(prepared(model), options(SHORT["hmc"]))
         expected = [whole.advance() for _ in range(3)]
-        first = Loop.start(prepared(model), SHORT["hmc"], "float64", 5, 2, folder=RunFolder(tmp_path))
+        first = Loop.start(prepared(model), options(SHORT["hmc"]), folder=RunFolder(tmp_path))
         for _ in range(2):
             first.advance()
-        second = Loop.start(prepared(model), SHORT["hmc"], "float64", 5, 2, folder=RunFolder(tmp_path))
+        second = Loop.start(prepared(model), options(SHORT["hmc"]), folder=RunFolder(tmp_path))
         chunks = [*second.replay(), second.advance()]
     assert second.done == 3
     for found, wanted in zip(chunks, expected, strict=True):
@@ -83,7 +87,7 @@ def test_a_loop_replays_its_chunks_and_goes_on_as_if_nothing_had_happened(model:
 def test_a_chunk_of_another_run_is_refused(model: Model, tmp_path) -> None:
     RunFolder(tmp_path).save("chunk-000000", {"positions": np.zeros((2, 1, 3))})
     with precision("float64"):
-        loop = Loop.start(prepared(model), SHORT["hmc"], "float64", 5, 2, folder=RunFolder(tmp_path))
+        loop = Loop.start(prepared(model), options(SHORT["hmc"]), folder=RunFolder(tmp_path))
     with pytest.raises(InferenceError, match="does not fit this run"):
         loop.replay()
 
@@ -92,6 +96,6 @@ def test_the_work_of_a_chunk_counts_every_members_gradients(model: Model) -> Non
     base = prepared(model)
     with precision("float32"):
         small = replace(base, positions=base.positions.astype(np.float32))
-        loop = Loop.start(small, SHORT["bbb"], "float32", 5, 2)
+        loop = Loop.start(small, options(SHORT["bbb"], "float32"))
         assert loop.advance().work == 2 * 50 * 5  # members, steps, draws of each step
         assert loop.final_draws(7).shape == (2, 7, model.size)

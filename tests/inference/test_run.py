@@ -284,7 +284,7 @@ def test_learnt_noise_several_rules_and_searched_strengths_run_together() -> Non
     )
     assert result.draws.shape[-1] == 11
     assert [rule.found_strength for rule in result.rules] == [True, True]
-    assert [float(rule.points.strength) for rule in result.model.prior.rules] == [
+    assert [float(rule.points.strength) for rule in result.model.terms] == [
         rule.strength for rule in result.rules
     ]
 

@@ -9,6 +9,7 @@ import pytest
 from ocbnn.inference import Settings, StrengthSearch, WarmStart, infer
 from ocbnn.inference.density import Prepared
 from ocbnn.inference.engines.hmc import Hmc
+from ocbnn.inference.loop import RunOptions
 from ocbnn.inference.prepare import prepare
 from ocbnn.inference.strength import _Bracket
 from ocbnn.model import Model
@@ -135,7 +136,9 @@ def wide() -> tuple[Model, Prepared]:
     )
     engine = Hmc(warmup=100, max_steps=100)
     with precision("float64"):
-        return model, prepare(model, engine, "float64", 2, 0, None, 2, settings, None, lambda tick: None)
+        return model, prepare(
+            model, RunOptions(engine, "float64", 2, 0, cores=2), settings, None, lambda tick: None
+        )
 
 
 def test_points_where_a_pilot_broke_a_rule_join_its_own(wide: tuple[Model, Prepared]) -> None:
@@ -178,7 +181,7 @@ def test_the_least_strength_that_meets_the_tolerance_is_frozen_and_measured_agai
     (rule,) = result.rules
     assert rule.name == RULE
     assert rule.found_strength
-    assert rule.strength == float(result.model.prior.rules[0].points.strength)  # type: ignore[union-attr]
+    assert rule.strength == float(result.model.terms[0].points.strength)
     assert rule.strength != 1000.0
     assert rule.violation <= 0.01 + 4 * rule.check.error
 

@@ -54,7 +54,7 @@ def test_too_few_points_have_no_smaller_subset() -> None:
 
 
 def test_a_rule_on_one_column_gets_gauss_nodes_of_its_own_points() -> None:
-    (rule,) = figure_1b(points=100).prior.rules  # type: ignore[union-attr]
+    (rule,) = figure_1b(points=100).terms
     sets = candidate_nodes(rule, rule.points)
     assert [len(nodes.inputs) for nodes in sets] == [8, 12, 16, 24, 32, 48]
     for nodes in sets:
@@ -64,7 +64,7 @@ def test_a_rule_on_one_column_gets_gauss_nodes_of_its_own_points() -> None:
 
 
 def test_a_rule_on_two_columns_gets_a_subset_of_its_points() -> None:
-    (rule,) = table_model("if a > 0 and b > 0 then y <= 1").prior.rules  # type: ignore[union-attr]
+    (rule,) = table_model("if a > 0 and b > 0 then y <= 1").terms
     sets = candidate_nodes(rule, rule.points)
     assert sets
     drawn = {tuple(point) for point in np.asarray(rule.points.coded)}
@@ -74,5 +74,5 @@ def test_a_rule_on_two_columns_gets_a_subset_of_its_points() -> None:
 
 def test_a_table_with_a_category_has_no_nodes() -> None:
     kinds = np.tile(["u", "v", "w"], 10)
-    (rule,) = table_model("if a > 0 then y <= 1", kind=kinds).prior.rules  # type: ignore[union-attr]
+    (rule,) = table_model("if a > 0 then y <= 1", kind=kinds).terms
     assert candidate_nodes(rule, rule.points) == []

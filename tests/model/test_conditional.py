@@ -13,8 +13,9 @@ import pytest
 
 from ocbnn.errors import ModelError
 from ocbnn.language.expressions import Number
-from ocbnn.model.conditional import conditional_prior, rule_seed
+from ocbnn.model.conditional import Scoring, rule_seed, rule_terms
 from ocbnn.model.likelihoods import Bernoulli, Gaussian
+from ocbnn.model.model import Model
 from ocbnn.model.networks import MLP
 from ocbnn.model.priors import IsotropicGaussian
 from ocbnn.model.terms import Dirichlet, Distance, GaussianMixture
@@ -48,7 +49,13 @@ def choices():
 
 def prior_of(schema, *rules, likelihood=None, network=NETWORK, **settings):
     parsed = [parse_rule(rule, schema, name=f"rule {i}") for i, rule in enumerate(rules)]
-    return conditional_prior(parsed, schema, network, likelihood or Gaussian(0.1), **settings)
+    return prior_of_constraints(parsed, schema, likelihood or Gaussian(0.1), network, **settings)
+
+
+def prior_of_constraints(rules, schema, likelihood, network=NETWORK, *, base=None, data=None, **scoring):
+    terms = rule_terms(rules, schema, Scoring(**scoring), bounded=network.bounded, data=data)
+    base = IsotropicGaussian.for_network(network) if base is None else base
+    return Model(network, likelihood, base, terms, schema)
 
 
 def rule_scores(prior, w):
@@ -64,7 +71,7 @@ def test_it_is_the_base_prior_plus_the_weighted_scores_at_the_points(schema):
     prior = prior_of(schema, BAND, SIGN, points=20)
     w = jnp.asarray(np.random.default_rng(0).normal(size=NETWORK.size))
     base = expected = float(IsotropicGaussian(NETWORK.size).log_density(w))
-    for rule in prior.rules:
+    for rule in prior.terms:
         y = np.asarray(jax.jit(NETWORK.apply)(w, rule.points.inputs)[:, 0])
         lower, upper = rule.points.demand
         distance = np.max([lower[:, 0] - y, y - upper[:, 0]], axis=0) / rule.term.scale
@@ -105,7 +112,7 @@ def test_points_and_strength_are_arguments_that_compile_nothing_anew(schema):
     @jax.jit
     def log_density(w, points):
         traces.append(1)
-        return prior.log_density(w, points)
+        return prior.log_prior(w, points)
 
     w = jnp.ones(NETWORK.size)
     first = log_density(w, prior.points)
@@ -138,8 +145,8 @@ def test_mean_does_not_depend_on_the_number_of_points_and_sum_is_the_papers_equa
 
 def test_terms_and_strengths_can_be_given_by_name_of_rule(schema):
     prior = prior_of(schema, BAND, SIGN, term={"rule 1": "negative-exponential"}, strength={"rule 0": 5.0})
-    assert [rule.term.name for rule in prior.rules] == ["distance", "negative-exponential"]
-    assert [rule.points.strength for rule in prior.rules] == [5.0, 1e4]
+    assert [rule.term.name for rule in prior.terms] == ["distance", "negative-exponential"]
+    assert [rule.points.strength for rule in prior.terms] == [5.0, 1e4]
 
 
 def test_a_rule_from_functions_sees_raw_units_of_columns_and_target(schema, toy):
@@ -150,7 +157,7 @@ def test_a_rule_from_functions_sees_raw_units_of_columns_and_target(schema, toy)
         return y - 3.0
 
     rule = Constraint.from_functions(Everywhere(), between)
-    prior = conditional_prior([rule], schema, NETWORK, Gaussian(0.1), points=8)
+    prior = prior_of_constraints([rule], schema, Gaussian(0.1), points=8)
     raw = 3.5
     model = (raw - schema.target.center) / schema.target.scale
     # u = max g = 0.5 in the function's own unit, and the wall's lead.
@@ -161,7 +168,7 @@ def test_a_rule_from_functions_sees_raw_units_of_columns_and_target(schema, toy)
 
 def test_functions_of_class_probabilities(choices):
     rule = Constraint.from_functions(Everywhere(), lambda x, p: p[..., 1] - 0.25)
-    prior = conditional_prior([rule], choices, NETWORK, Bernoulli(), points=8)
+    prior = prior_of_constraints([rule], choices, Bernoulli(), points=8)
     excess = 0.25 + 1.5 / np.sqrt(1000.0)  # a logit of 0 is a probability of one half; and the wall's lead
     expected = -1000.0 * (np.sqrt(1 + excess**2) - 1)
     assert float(rule_scores(prior, jnp.zeros(NETWORK.size))[0]) == pytest.approx(expected, rel=1e-9)
@@ -194,7 +201,7 @@ def test_a_rule_that_allows_nothing_somewhere_is_refused_with_a_witness(schema):
 def test_a_margin_of_zero_is_refused(schema):
     rule = Constraint(Everywhere(), Values(((Number(2.0), 1.0),), 0.0))
     with pytest.raises(ModelError, match="allows no output"):
-        conditional_prior([rule], schema, NETWORK, Gaussian(0.1))
+        prior_of_constraints([rule], schema, Gaussian(0.1))
 
 
 def test_the_networks_bound_decides_on_alpha_below_one(choices):
@@ -203,14 +210,14 @@ def test_the_networks_bound_decides_on_alpha_below_one(choices):
         prior_of(choices, "always label = no", network=MLP(1, (3,), activation="relu"), **settings)
     with pytest.warns(UserWarning, match="floored"):
         prior = prior_of(choices, "always label = no", **settings)
-    assert prior.rules[0].term.floored
+    assert prior.terms[0].term.floored
 
 
 def test_the_scale_of_a_rule_does_not_depend_on_key_points_or_data(schema, toy):
     rule = "if x > 0 then 0 <= y <= x"
     coded = schema.encode(toy)
     scales = {
-        prior_of(schema, rule, key=key, points=n, data=data).rules[0].term.scale
+        prior_of(schema, rule, key=key, points=n, data=data).terms[0].term.scale
         for key, n, data in ((0, 5, None), (1, 50, coded), (2, 7, None))
     }
     assert len(scales) == 1
@@ -225,4 +232,4 @@ def test_margin_and_sigma_are_given_in_raw_units(schema):
     away = constant((2.0 + 1.25 - schema.target.center) / scale)
     difference = rule_scores(prior, at_value)[0] - rule_scores(prior, away)[0]
     assert float(difference) == pytest.approx(0.5, rel=1e-9)
-    assert isinstance(prior_of(schema, BAND).rules[0].term, Distance)
+    assert isinstance(prior_of(schema, BAND).terms[0].term, Distance)

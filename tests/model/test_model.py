@@ -48,7 +48,7 @@ def test_the_log_density_is_prior_plus_likelihood_and_all_parts_are_there(model,
     outputs = np.asarray(model.apply(w, model.data.inputs))[:, 0]
     expected = scipy.stats.norm.logpdf(weights).sum() + scipy.stats.norm.logpdf(y, outputs, noise).sum()
     expected += scipy.stats.halfnorm.logpdf(noise) + np.log(noise)
-    expected += float(jax.jit(model.prior.rule_log_densities)(weights)[0])
+    expected += float(jax.jit(model.rule_log_densities)(weights)[0])
     assert model.size == 14
     parts = jax.jit(lambda v: (model.log_density(v), model.log_prior(v), model.log_likelihood(v)))(w)
     assert float(parts[0]) == pytest.approx(expected, rel=1e-10)
@@ -147,10 +147,8 @@ def test_the_unit_of_y_changes_nothing(unit):
     scaled = Model.build(frame=in_unit, rules=[rule.format(u=f"{unit:.7f}") for rule in rules], **settings)
     w = some_weights(plain)
     parts = [
-        jax.jit(lambda v, p, each=each: (each.log_prior(v, p), each.prior.rule_log_densities(v[:-1], p)))(
-            w, points
-        )
-        for each, points in ((plain, plain.prior.points), (scaled, _at_the_points_of(plain, scaled)))
+        jax.jit(lambda v, p, each=each: (each.log_prior(v, p), each.rule_log_densities(v[:-1], p)))(w, points)
+        for each, points in ((plain, plain.points), (scaled, _at_the_points_of(plain, scaled)))
     ]
     np.testing.assert_allclose(parts[1][0], parts[0][0], rtol=1e-9)
     np.testing.assert_allclose(parts[1][1], parts[0][1], rtol=1e-9)
@@ -159,9 +157,7 @@ def test_the_unit_of_y_changes_nothing(unit):
 
 def _at_the_points_of(model, other):
     """Points follow a rule's text, which a unit changes: place the other model's rules at this one's."""
-    return tuple(
-        rule.at(points.coded) for rule, points in zip(other.prior.rules, model.prior.points, strict=True)
-    )
+    return tuple(rule.at(points.coded) for rule, points in zip(other.terms, model.points, strict=True))
 
 
 def test_binary_targets_have_one_logit_and_more_classes_one_each():
@@ -192,7 +188,7 @@ def test_ones_own_network_and_base_prior_take_the_place_of_the_defaults(frame):
     base = IsotropicGaussian(2, 3.0)
     model = Model.build(frame=frame, target="y", rules=[BAND], network=network, base=base, noise=0.1)
     assert model.size == 2
-    assert model.prior.base is base
+    assert model.base is base
     assert np.all(np.isfinite(jax.jit(jax.grad(model.log_density))(some_weights(model))))
 
 
@@ -207,9 +203,9 @@ def test_terms_and_strength_reach_the_rules(frame):
     model = Model.build(
         frame=frame, target="y", rules=[BAND], term=NegativeExponential(raw=True), strength=50.0, points=7
     )
-    assert model.prior.rules[0].term.unit == pytest.approx(1.0 / model.schema.target.scale)
-    assert model.prior.points[0].strength == 50.0
-    assert model.prior.points[0].inputs.shape == (7, 1)
+    assert model.terms[0].term.unit == pytest.approx(1.0 / model.schema.target.scale)
+    assert model.points[0].strength == 50.0
+    assert model.points[0].inputs.shape == (7, 1)
 
 
 @pytest.mark.parametrize(

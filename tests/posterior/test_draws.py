@@ -84,8 +84,8 @@ def test_provenance_is_plain_json_and_says_what_rules_and_data_were_used(result,
     assert rule["text"] == RULE
     assert (rule["name"], rule["source"], rule["reason"]) == ("floor", "a book", "physics")
     assert rule["tolerance"] == 0.02
-    assert rule["strength"] == float(model.prior.rules[0].points.strength)
-    assert rule["term"] == model.prior.rules[0].term.name
+    assert rule["strength"] == float(model.terms[0].points.strength)
+    assert rule["term"] == model.terms[0].term.name
     assert Schema.from_json(provenance["schema"]) == model.schema
     assert provenance["versions"]["jax"] == jax.__version__
     assert provenance["seed"] == 7
@@ -99,7 +99,7 @@ def test_provenance_is_plain_json_and_says_what_rules_and_data_were_used(result,
 
 def test_found_points_are_counted_without_corners_and_without_places_still_free(frame):
     model = Model.build(frame=frame, target="y", rules=[RULE], hidden=(), points=10, corners=True)
-    (rule,) = WarmStart(searches=2, found=4).reserved(model).prior.rules
+    (rule,) = WarmStart(searches=2, found=4).reserved(model).terms
     corners = len(rule.rule.region.vertices(rule.schema))
     assert corners > 0
     assert len(rule.points.coded) == 10 + corners + 8

@@ -20,7 +20,7 @@ from ocbnn.amortize import AmortizedPrior
 from ocbnn.amortize.findings import Findings, RuleFinding
 from ocbnn.errors import FileError, OCBNNError
 from ocbnn.model import Model
-from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.conditional import RuleTerm, Scoring
 from ocbnn.model.likelihoods import Balanced, Bernoulli, Gaussian
 from ocbnn.model.networks import MLP, FunctionNetwork
 from ocbnn.model.priors import DiagonalGaussian
@@ -164,7 +164,7 @@ def test_rejection_comes_back_where_a_learnt_rule_shares_its_name_with_another(s
     gaussian = DiagonalGaussian(np.zeros(network.size), np.ones(network.size))
     finding = RuleFinding(replace(checked(0.0, 0.0, 4000.0, 0.0, 0.001), name="cap"), 0.0, 1.0)
     findings = Findings((finding,), "sampled", "kl", False, 1.0, 0.0, 0.0, 1.0)
-    term = RuleTerm.build(learnt, schema, bounded=network.bounded, points=3)
+    term = RuleTerm.build(learnt, schema, Scoring(points=3), bounded=network.bounded)
     prior = AmortizedPrior(gaussian, gaussian, (term,), schema, network, Gaussian(0.3), findings)
     rules = [other if shared == "the name alone" else learnt]
     model = Model.build(schema=schema, base=prior, noise=0.3, strength=10.0, rules=rules, points=3)

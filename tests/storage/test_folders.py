@@ -86,7 +86,7 @@ def test_a_folder_with_something_else_in_it_is_not_replaced(saved, foreign):
     (saved / foreign).parent.mkdir(exist_ok=True)
     (saved / foreign).write_text("years of work")
     with pytest.raises(FileError, match=f"holds '{foreign}', .* would be lost"):
-        require_replaceable(saved)
+        require_replaceable(saved, "model")
 
 
 def test_an_empty_folder_and_an_earlier_version_are_replaced_and_nothing_is_left_beside_them(tmp_path, saved):
@@ -98,10 +98,15 @@ def test_an_empty_folder_and_an_earlier_version_are_replaced_and_nothing_is_left
     assert names(tmp_path) == ["empty", "model"]
 
 
+def test_a_prior_does_not_replace_a_model(saved):
+    with pytest.raises(FileError, match="holds a saved model, not a prior; it would be lost"):
+        write_folder(saved, "prior", PARTS)
+
+
 def test_an_empty_folder_within_is_somebody_elses(saved):
     (saved / "empty").mkdir()
     with pytest.raises(FileError, match="'empty'"):
-        require_replaceable(saved)
+        require_replaceable(saved, "model")
 
 
 def test_a_manifest_that_lists_a_file_elsewhere_is_refused(saved, tmp_path):

@@ -36,7 +36,7 @@ from ocbnn.amortize.objectives import Objective, allowed_outputs, asked_distribu
 from ocbnn.amortize.objectives import divergence as named_divergence
 from ocbnn.errors import ModelError, OCBNNWarning
 from ocbnn.inference.feed import Feed
-from ocbnn.model.conditional import RuleTerm, conditional_prior, rule_points, rule_seed
+from ocbnn.model.conditional import RuleTerm, Scoring, rule_points, rule_seed, rule_terms
 from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.model import Model, default_likelihood
 from ocbnn.model.networks import MLP, Key, Network
@@ -141,17 +141,9 @@ class AmortizedPrior:
         _require_learnable(constraints, schema, likelihood, objective, observation, noise)
         linearized = objective == "linearized"
         coded = None if data is None else schema.encode(data)
-        conditional = conditional_prior(
-            constraints,
-            schema,
-            network,
-            likelihood,
-            data=coded,
-            points=learning.points,
-            sampler=sampler,
-            key=seed,
-        )
-        model = Model(network, likelihood, conditional, schema)
+        scoring = Scoring(points=learning.points, sampler=sampler, key=seed)
+        terms = rule_terms(constraints, schema, scoring, bounded=network.bounded, data=coded)
+        model = Model(network, likelihood, gaussian_base, terms, schema)
         wide = far_and_wide(schema, coded, WIDE_INPUTS, (seed, 17))
         problem = Problem(
             network,
@@ -170,7 +162,7 @@ class AmortizedPrior:
         )
         learnt = closest(problem, learn(problem, Feed(model, seed, None), learning, seed))
         gaussian, found, concentration = _finished(problem, learnt, model, concentration, seed)
-        far = schema.to_model(far_from(conditional.rules, schema, wide))
+        far = schema.to_model(far_from(terms, schema, wide))
         findings = Findings(
             rules=found,
             objective="linearized" if linearized else "monte-carlo",
@@ -182,7 +174,7 @@ class AmortizedPrior:
             mean_sd=float(np.mean(gaussian.sd / gaussian_base.sd)),
         )
         _tell(findings)
-        return cls(gaussian, gaussian_base, conditional.rules, schema, network, likelihood, findings)
+        return cls(gaussian, gaussian_base, terms, schema, network, likelihood, findings)
 
     def check(self, network: Network, schema: Schema) -> None:
         """Refuse a network or a table other than those the prior was learnt for.

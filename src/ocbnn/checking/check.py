@@ -28,7 +28,7 @@ from ocbnn.checking.cases import POINTS, CheckOptions, margins_at
 from ocbnn.checking.draws import Drawn, DrawSet
 from ocbnn.checking.figures import CONFIDENCE
 from ocbnn.checking.results import RuleCheck, RuleChecks
-from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.conditional import RuleTerm, Scoring
 from ocbnn.model.model import Model
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
@@ -99,9 +99,9 @@ def as_rule_terms(
             continue
         constraint = parse_rule(rule, schema) if isinstance(rule, str) else rule
         # The points that a rule is scored at do not matter here, unless they are its population.
-        points = population if constraint.requirement.inputs is None else 1
+        scoring = Scoring(points=population if constraint.requirement.inputs is None else 1)
         bounded = drawn.model.network.bounded
-        terms.append(RuleTerm.build(constraint, schema, bounded=bounded, data=coded, points=points))
+        terms.append(RuleTerm.build(constraint, schema, scoring, bounded=bounded, data=coded))
     return tuple(terms)
 
 

@@ -58,7 +58,7 @@ def demo(
         voice = Voice(quiet=quiet)
         require_writable(out / TABLE)
         places(out / REPORT)
-        require_folder(out / MODEL)
+        require_folder(out / MODEL, "model")
         write_example(out)
         # It is short: what was left of an interrupted one is of no use.
         discard(out / (MODEL + LEFTOVERS))

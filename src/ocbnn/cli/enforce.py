@@ -42,7 +42,7 @@ def enforce(
         keep_compiled()
         if method not in METHODS:
             raise InputError(f"--method is {' or '.join(METHODS)}, not {method!r}.")
-        require_folder(out, [model])
+        require_folder(out, "model", [model])
         voice = Voice(quiet=quiet)
         estimator, without, _ = load_all(model)
         if not estimator.posterior_.rules:

@@ -143,7 +143,7 @@ def fit(
 
         keep_compiled()
         voice = Voice(quiet=quiet, aside=json)
-        require_folder(out, [table, rules, columns, prior, settings])
+        require_folder(out, "model", [table, rules, columns, prior, settings])
         if quick and settings is not None:
             raise InputError("--quick and --settings both say how to run: give one of them.")
         widths = hidden_units(hidden)

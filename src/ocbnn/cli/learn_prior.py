@@ -50,7 +50,7 @@ def learn_prior(
 
         keep_compiled()
         voice = Voice(quiet=quiet, aside=json)
-        require_folder(out, [table, rules, columns])
+        require_folder(out, "prior", [table, rules, columns])
         widths = hidden_units(hidden)
         read = read_inputs(table, target, rules, voice, task=task, columns=columns, ignore=ignore)
         refuse_constant(read)

@@ -155,9 +155,9 @@ def require_writable(path: Path, inputs: Iterable[Path | None] = ()) -> None:
         raise InputError(f"{path} cannot be written: there is no permission to write in {parent}.")
 
 
-def require_folder(path: Path, inputs: Iterable[Path | None] = ()) -> None:
-    """Refuse, before any work, a folder that cannot be written, or holds anything but an earlier model."""
+def require_folder(path: Path, kind: str, inputs: Iterable[Path | None] = ()) -> None:
+    """Refuse, before any work, a folder that cannot be written, or holds anything but an earlier one."""
     from ocbnn.storage.folders import require_replaceable
 
     require_writable(path, inputs)
-    require_replaceable(path)
+    require_replaceable(path, kind)

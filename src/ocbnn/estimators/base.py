@@ -49,7 +49,7 @@ from ocbnn.inference.prepare import Settings
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.run import infer
 from ocbnn.model import Model
-from ocbnn.model.conditional import ConditionalPrior, RuleTerm
+from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.networks import MLP
 from ocbnn.model.priors import LearntPrior, Prior
 from ocbnn.posterior.draws import Posterior
@@ -429,11 +429,10 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
             raise OCBNNError(
                 "The rows of the fit are not here: a saved model does not hold them. Fit again for this."
             )
-        assert isinstance(model.prior, ConditionalPrior)
-        base = model.prior.base
+        base = model.base
         if not rules and isinstance(base, AmortizedPrior):
             base = base.base
-        twin = with_given_strengths(replace(model, prior=replace(model.prior, base=base, rules=rules)))
+        twin = with_given_strengths(replace(model, base=base, terms=rules))
         seed = int(self.posterior_.provenance["seed"])
         return Posterior.from_result(self._infer(twin, seed, like=model, **run))
 
@@ -467,7 +466,7 @@ def in_sorted_order(schema: Schema) -> Schema:
 
 def with_given_strengths(model: Model) -> Model:
     """The model whose rules keep their strengths: found with all rules and rows, they are no longer free."""
-    return model.with_terms([replace(rule, strength_is_free=False) for rule in model.terms])
+    return replace(model, terms=tuple(replace(rule, strength_is_free=False) for rule in model.terms))
 
 
 def require_share(value: Any, what: str) -> float:

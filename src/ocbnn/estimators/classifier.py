@@ -15,7 +15,6 @@ from ocbnn.errors import ModelError
 from ocbnn.estimators.base import OCBNNEstimator
 from ocbnn.estimators.tables import Rows, read_labels
 from ocbnn.model import Model
-from ocbnn.model.conditional import ConditionalPrior
 from ocbnn.model.likelihoods import Balanced, Bernoulli, Categorical
 from ocbnn.posterior.allowed import listed
 from ocbnn.rules.constraint import Constraint
@@ -207,11 +206,8 @@ def _weight(value: Any) -> float:
 def balanced(model: Model, weights: Float[np.ndarray, " C"]) -> Model:
     """The model whose likelihood knows that its rows are weighted by class."""
     assert isinstance(model.likelihood, Bernoulli | Categorical)
-    likelihood = Balanced(model.likelihood, tuple(float(value) for value in np.log(weights)))
-    prior = model.prior
-    if isinstance(prior, ConditionalPrior):
-        prior = replace(prior, likelihood=likelihood)
-    return replace(model, likelihood=likelihood, prior=prior)
+    log_weights = tuple(float(value) for value in np.log(weights))
+    return replace(model, likelihood=Balanced(model.likelihood, log_weights))
 
 
 def _labels(classes: Sequence[Any], dtype: np.dtype[Any]) -> np.ndarray:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from ocbnn.inference.engines.base import Engine
 from ocbnn.model import Model
 from ocbnn.model.priors import as_diagonal
 from ocbnn.storage.arrays import Arrays
+
+if TYPE_CHECKING:
+    from ocbnn.inference.loop import RunOptions
 
 
 def flatten_state(states: list[Any]) -> Arrays:
@@ -34,7 +35,7 @@ def restore_state(like: list[Any], arrays: Arrays) -> list[Any]:
     return restored
 
 
-def description(model: Model, engine: Engine, settings: Any, told: Mapping[str, Any]) -> dict[str, Any]:
+def description(model: Model, run: RunOptions, settings: Any) -> dict[str, Any]:
     """All that draws depend on, to be compared when a run is resumed."""
     rules = model.terms
     base = model.base
@@ -42,10 +43,10 @@ def description(model: Model, engine: Engine, settings: Any, told: Mapping[str, 
     parts = getattr(base, "__dict__", base) if gaussian is None else [gaussian.mean, gaussian.sd]
     return {
         "format": 2,
-        "engine": engine.name,
-        "settings": repr(engine),
+        "engine": run.engine.name,
+        "settings": repr(run.engine),
         "prepare": repr(settings),
-        **told,
+        **{name: getattr(run, name) for name in ("members", "seed", "thin", "batch", "cores")},
         "rules": [rule.rule.text(rule.schema) for rule in rules],
         "terms": [_words(rule.term) for rule in rules],
         "tolerances": [rule.tolerance for rule in rules],

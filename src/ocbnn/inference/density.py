@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +15,9 @@ from jaxtyping import Array, Float
 
 from ocbnn.errors import InferenceError
 from ocbnn.model import Data, Model
-from ocbnn.model.conditional import ConditionalPrior, RulePoints, RuleTerm
+from ocbnn.model.conditional import RulePoints, RuleTerm
 from ocbnn.model.networks import MLP
+from ocbnn.model.terms import Distance
 
 Arrays = dict[str, np.ndarray]
 FUSED = 4096
@@ -39,24 +41,20 @@ class Context(NamedTuple):
 
 def fixed_context(model: Model, nodes: tuple[RulePoints, ...] | None = None) -> Context:
     """All rows and the prior's own points."""
-    points = tuple(rule.points for rule in model.terms)
-    return Context(model.data, points, points if nodes is None else nodes)
+    return Context(model.data, model.points, model.points if nodes is None else nodes)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Density:
-    """The posterior's log-density as functions of w and a context.
+    """The posterior's log-density as functions of w and a context, with the programs compiled for it.
 
     Attributes:
-        model: whose density it is; contexts may hold other points and strengths.
+        model: network, likelihood, base prior and terms; rows, points and strengths come with a context.
+        programs: compiled functions. JAX's own tables would keep the model alive.
     """
 
     model: Model
-
-    @cached_property
-    def programs(self) -> dict[Hashable, Callable[..., Any]]:
-        """What was compiled for it: kept here and not in JAX's tables, which would keep the model alive."""
-        return {}
+    programs: dict[Hashable, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)
 
     def program(self, function: Callable[..., Any], *settings: Hashable) -> Callable[..., Any]:
         """`function(*settings, density, …)` as a function of the rest, compiled once for all runs."""
@@ -64,6 +62,20 @@ class Density:
         if key not in self.programs:
             self.programs[key] = jax.jit(partial(function, *settings, self))
         return self.programs[key]
+
+    @cached_property
+    def guide(self) -> Density:
+        """The density to climb while strength grows: its own, with no term that is flat far from the rule."""
+        terms = self.model.terms
+        if all(term.term.climbable for term in terms):
+            return self
+        distances = tuple(
+            term
+            if term.term.climbable
+            else replace(term, term=Distance(term.rule.requirement.scale(term.points.demand)))
+            for term in terms
+        )
+        return Density(replace(self.model, terms=distances))
 
     @property
     def size(self) -> int:
@@ -84,13 +96,10 @@ class Density:
         On Figure 2's posterior (24 rows, 21 nodes, ten units, four chains) the calls of eight little matrix
         products take half the time of a gradient.
         """
-        network, prior = self.model.network, self.model.prior
+        network = self.model.network
         if not isinstance(network, MLP):
             return self
-        network = replace(network, sums_below=-(-FUSED // members))
-        if isinstance(prior, ConditionalPrior):
-            prior = replace(prior, network=network)
-        return replace(self, model=replace(self.model, network=network, prior=prior))
+        return Density(replace(self.model, network=replace(network, sums_below=-(-FUSED // members))))
 
     def log_prior(self, w: Float[Array, " size"], context: Context) -> Float[Array, ""]:
         """The prior with its rules."""
@@ -109,18 +118,12 @@ class Density:
     def parts(self, w: Float[Array, " size"], context: Context) -> dict[str, Array]:
         """Every part of the log-density by name, to say which one is not finite."""
         weights, parameters = self.model.split(w)
-        prior = self.model.prior
-        if not isinstance(prior, ConditionalPrior):
-            return {
-                "likelihood": self.log_likelihood(w, context),
-                "base prior": self.model.log_prior(w),
-            }
-        rules = prior.rule_log_densities(weights, context.points)
+        rules = self.model.rule_log_densities(weights, context.points)
         named = {
-            f"rule {rule.rule.name or rule.rule.text(rule.schema)!r}": rules[i]
-            for i, rule in enumerate(prior.rules)
+            f"rule {term.rule.name or term.rule.text(term.schema)!r}": rules[i]
+            for i, term in enumerate(self.model.terms)
         }
-        base = prior.base.log_density(weights)
+        base = self.model.base.log_density(weights)
         if self.model.likelihood.size:
             base = base + self.model.likelihood.log_prior(parameters)
         return {"likelihood": self.log_likelihood(w, context), **named, "base prior": base}
@@ -193,7 +196,7 @@ class Prepared:
             replace(rule, points=_strong(rule.points, value))
             for rule, value in zip(self.model.terms, values, strict=True)
         ]
-        model = self.model.with_terms(rules)
+        model = replace(self.model, terms=tuple(rules))
         nodes = tuple(_strong(each, value) for each, value in zip(self.context.nodes, values, strict=True))
         strengths = replace(self.strengths, values=np.asarray(values, dtype=float))
         return replace(self, model=model, context=fixed_context(model, nodes), strengths=strengths)
@@ -202,7 +205,7 @@ class Prepared:
         """The same with other points for some rules; nodes of those are their points."""
         before = zip(rules, self.model.terms, self.context.nodes, strict=True)
         nodes = tuple(nodes if new is old else new.points for new, old, nodes in before)
-        model = self.model.with_terms(rules)
+        model = replace(self.model, terms=tuple(rules))
         return replace(self, model=model, context=fixed_context(model, nodes))
 
     def arrays(self) -> Arrays:
@@ -236,16 +239,21 @@ class Prepared:
             )
             nodes.append(few)
         density = density_of(model)
-        model = model.with_terms(rules)
+        model = replace(model, terms=tuple(rules))
         context = fixed_context(model, tuple(nodes))
         work = int(arrays["work"])
         return cls(density, model, arrays["positions"], context, strengths, work)
 
 
+_DENSITIES: WeakKeyDictionary[Model, Density] = WeakKeyDictionary()
+"""A density goes when its model goes: it refers to the model's parts, not to the model."""
+
+
 def density_of(model: Model) -> Density:
     """A model's density, always the same: runs that differ in seed alone compile nothing anew."""
-    density: Density = model.kept.setdefault("density", Density(model))
-    return density
+    if model not in _DENSITIES:
+        _DENSITIES[model] = Density(replace(model, data=None))
+    return _DENSITIES[model]
 
 
 def _strong(points: RulePoints, strength: float) -> RulePoints:

@@ -41,31 +41,46 @@ class Chunk(NamedTuple):
     work: int
 
 
+@dataclass(frozen=True)
+class RunOptions:
+    """All that the draws of a model depend on besides the model and how the run is prepared.
+
+    Attributes:
+        engine: what steps.
+        precision: of all numbers.
+        members: chains, particles or networks side by side.
+        seed: of everything.
+        thin: steps from one kept draw to the next.
+        batch: rows of a minibatch, for the engines that take them.
+        cores: how many groups of chains run side by side.
+    """
+
+    engine: Engine
+    precision: Precision
+    members: int
+    seed: int
+    thin: int = 1
+    batch: int | None = None
+    cores: int = 1
+
+
 @dataclass
 class Loop:
     """A run in progress.
 
     Attributes:
-        engine: what steps.
+        options: engine, seed, thinning and so on.
         density: what is sampled.
         source: the fixed context, or a feed of changing ones.
         states: one for each group.
-        key: of the whole run.
-        kind: precision of all numbers.
-        cores: how many groups run at a time.
-        thin: steps from one collected position to the next.
         length: collected positions of a chunk.
         folder: where chunks go, if anywhere.
     """
 
-    engine: Engine
+    options: RunOptions
     density: Density
     source: Context | Feed
     states: list[State]
-    key: Array
-    kind: Precision
-    cores: int
-    thin: int = 1
     length: int = CHUNK
     folder: RunFolder | None = None
     done: int = 0  # chunks
@@ -75,13 +90,8 @@ class Loop:
     def start(
         cls,
         prepared: Prepared,
-        engine: Engine,
-        kind: Precision,
-        seed: int,
-        cores: int,
+        options: RunOptions,
         *,
-        thin: int = 1,
-        batch: int | None = None,
         folder: RunFolder | None = None,
         tunings: list[Any] | None = None,
     ) -> Loop:
@@ -89,21 +99,36 @@ class Loop:
 
         With `tunings`, what an earlier loop of the same engine has adapted is taken over.
         """
-        density, key = prepared.density, jax.random.key(seed)
+        density, engine, key = prepared.density, options.engine, jax.random.key(options.seed)
         source: Context | Feed = prepared.context
         if engine.stochastic:
-            source = Feed(prepared.model, seed, batch)
+            source = Feed(prepared.model, options.seed, options.batch)
         first = source.one(0) if isinstance(source, Feed) else source
         check_finite(density, prepared.positions, first)
         states, taken = [], 0
-        for number, size in enumerate(engine.groups(len(prepared.positions), cores)):
+        for number, size in enumerate(engine.groups(len(prepared.positions), options.cores)):
             own = jax.random.fold_in(key, INIT_KEYS + number)
             positions = jnp.asarray(prepared.positions[taken : taken + size])
             states.append(density.program(_begin, cast(Hashable, engine))(own, positions, first))
             taken += size
         if tunings is not None:
             states = [state._replace(tuning=tuning) for state, tuning in zip(states, tunings, strict=True)]
-        return cls(engine, density, source, states, key, kind, cores, thin, folder=folder)
+        return cls(options, density, source, states, folder=folder)
+
+    @property
+    def engine(self) -> Engine:
+        """What steps."""
+        return self.options.engine
+
+    @property
+    def thin(self) -> int:
+        """Steps from one collected position to the next: an engine that optimises collects only its end."""
+        return self.options.thin if self.engine.chains else 1
+
+    @property
+    def key(self) -> Array:
+        """Of the whole run."""
+        return jax.random.key(self.options.seed)
 
     def advance(self) -> Chunk:
         """One chunk of all groups; kept on disk if there is a folder."""
@@ -166,7 +191,7 @@ class Loop:
     def _compile(self, length: int, state: State, start: Any, context: Context) -> Callable[..., Any]:
         leaves = jax.tree.leaves((state, context))
         shapes = tuple((np.shape(leaf), str(getattr(leaf, "dtype", type(leaf)))) for leaf in leaves)
-        program = (self.engine, self.kind, length, self.thin, shapes)
+        program = (self.engine, self.options.precision, length, self.thin, shapes)
         compiled = self.density.programs
         if program not in compiled:
             began = time.perf_counter()
@@ -178,9 +203,9 @@ class Loop:
         return compiled[program]
 
     def _side_by_side(self, jobs: Sequence[Callable[[], Any]]) -> list[Any]:
-        if len(jobs) == 1 or self.cores == 1:
+        if len(jobs) == 1 or self.options.cores == 1:
             return [self._in_thread(job) for job in jobs]
-        with ThreadPoolExecutor(self.cores) as pool:
+        with ThreadPoolExecutor(self.options.cores) as pool:
             futures = [pool.submit(self._in_thread, job) for job in jobs]
             try:
                 wait(futures)
@@ -190,7 +215,7 @@ class Loop:
             return [future.result() for future in futures]
 
     def _in_thread(self, job: Callable[[], Any]) -> Any:
-        with precision(self.kind):  # threads do not inherit it
+        with precision(self.options.precision):  # threads do not inherit it
             outcome = job()
             jax.tree.map(lambda leaf: leaf.block_until_ready(), outcome)
             return outcome

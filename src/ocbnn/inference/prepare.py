@@ -6,7 +6,6 @@ resumed run samples the very same density.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -27,15 +26,14 @@ from ocbnn.inference.density import (
     density_of,
     fixed_context,
 )
-from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.feed import Feed
+from ocbnn.inference.loop import RunOptions
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.surrogate import candidate_nodes
-from ocbnn.inference.warmstart import Start, WarmStart, guide_of, starting_positions
+from ocbnn.inference.warmstart import Start, WarmStart, starting_positions
 from ocbnn.model import Model
-from ocbnn.model.conditional import ConditionalPrior, RulePoints
-from ocbnn.model.outputs import Precision
+from ocbnn.model.conditional import RulePoints
 from ocbnn.storage.runs import RunFolder
 
 RESTARTS = 10**8  # apart from other seeds
@@ -74,12 +72,7 @@ class Settings:
 
 def prepare(
     model: Model,
-    engine: Engine,
-    kind: Precision,
-    members: int,
-    seed: int,
-    batch: int | None,
-    cores: int | None,
+    run: RunOptions,
     settings: Settings,
     store: RunFolder | None,
     report: Callable[[Tick], None],
@@ -90,14 +83,14 @@ def prepare(
     if stored is not None:
         return Prepared.restored(model, stored)
     density = density_of(model)
-    positions = starting_positions(model, members, seed, engine, settings.start)
-    check_finite(density, positions, _context(model, engine, seed, batch))
+    positions = starting_positions(model, run.members, run.seed, run.engine, settings.start)
+    check_finite(density, positions, _context(model, run, run.batch))
     seconds: dict[str, float] = {}
     if settings.warm is not None:
         report(Tick("warm start", 0, 0, 0.0))
-        model, positions = _warmed(settings, density, model, engine, positions, seed, batch)
+        model, positions = _warmed(settings, density, model, run, positions)
         seconds["warm start"] = time.perf_counter() - began
-    nodes = choose_nodes(density, model, positions) if settings.nodes and not engine.stochastic else None
+    nodes = choose_nodes(density, model, positions) if settings.nodes and not run.engine.stochastic else None
     prepared = Prepared(
         density,
         model,
@@ -107,9 +100,7 @@ def prepare(
         seconds=seconds,
     )
     if settings.strength is not None:
-        prepared = settings.strength.find(
-            prepared, engine, kind, seed, batch, cores or os.cpu_count() or 1, report
-        )
+        prepared = settings.strength.find(prepared, run, report)
         # Before this nothing was in there but the warm start; what pilots compiled is told apart.
         seconds["strength"] = time.perf_counter() - began - sum(seconds.values())
     if store is not None:
@@ -117,26 +108,18 @@ def prepare(
     return prepared
 
 
-def _context(model: Model, engine: Engine, seed: int, batch: int | None) -> Context:
-    if not engine.stochastic:
-        return fixed_context(model)
-    return Feed(model, seed, batch).one(0)
+def _context(model: Model, run: RunOptions, rows: int | None) -> Context:
+    return Feed(model, run.seed, rows).one(0) if run.engine.stochastic else fixed_context(model)
 
 
 def _warmed(
-    settings: Settings,
-    density: Density,
-    model: Model,
-    engine: Engine,
-    positions: np.ndarray,
-    seed: int,
-    batch: int | None,
+    settings: Settings, density: Density, model: Model, run: RunOptions, positions: np.ndarray
 ) -> tuple[Model, np.ndarray]:
-    warm = settings.warm
+    warm, engine, seed = settings.warm, run.engine, run.seed
     assert warm is not None
-    rows = None if batch is None else max(batch, warm.affordable_rows(positions.size))
+    rows = None if run.batch is None else max(run.batch, warm.affordable_rows(positions.size))
     model = warm.reserved(model)
-    context, guide = _context(model, engine, seed, rows), guide_of(density)
+    context, guide = _context(model, run, rows), density.guide
     optimised = warm.optimise(density, positions, context, guide=guide)
 
     def again(attempt: int) -> np.ndarray:
@@ -150,7 +133,7 @@ def _warmed(
         if extended is model:
             break
         model = extended
-        context = _context(model, engine, seed, rows)
+        context = _context(model, run, rows)
         optimised = warm.optimise(density, optimised, context, annealed=False, guide=guide)
     return model, optimised
 
@@ -159,13 +142,12 @@ def choose_nodes(
     density: Density, model: Model, positions: Float[np.ndarray, "members size"]
 ) -> tuple[RulePoints, ...] | None:
     """For each rule the fewest nodes whose log-density follows that of all points around the start."""
-    prior = model.prior
-    if not isinstance(prior, ConditionalPrior) or not prior.rules:
+    if not model.terms:
         return None
     around = np.random.default_rng(0).normal(0.0, 0.03, (8, *positions.shape))
     weights = jnp.asarray((positions + around).reshape(-1, model.size)[:, : model.network.size])
-    chosen = list(prior.points)
-    for index, rule in enumerate(prior.rules):
+    chosen = list(model.points)
+    for index, rule in enumerate(model.terms):
         scores = density.program(_scores, index)
         exact = np.asarray(scores(weights, rule.points))
         for nodes in candidate_nodes(rule, rule.points):
@@ -179,8 +161,7 @@ def choose_nodes(
 def _scores(index: int, density: Density, weights: Array, points: RulePoints) -> Array:
     """What one rule adds to the log-density at every row of weights."""
     model = density.model
-    assert isinstance(model.prior, ConditionalPrior)
-    rule = model.prior.rules[index]
+    rule = model.terms[index]
 
     def one(w: Array) -> Array:
         return rule.log_density(model.likelihood.function(model.network.apply(w, points.inputs)), points)

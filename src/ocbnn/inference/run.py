@@ -26,13 +26,13 @@ from ocbnn.inference.diagnostics import diagnose_run, probe_inputs, varying_ess,
 from ocbnn.inference.engines import choose, default_members
 from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.feed import default_batch
-from ocbnn.inference.loop import CHUNK, Chunk, Loop
+from ocbnn.inference.loop import CHUNK, Chunk, Loop, RunOptions
 from ocbnn.inference.prepare import Settings, prepare
 from ocbnn.inference.progress import Tick, reporting
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.strength import judge
 from ocbnn.model import Model
-from ocbnn.model.outputs import Precision, model_outputs, precision
+from ocbnn.model.outputs import model_outputs, precision
 from ocbnn.storage.runs import RunFolder
 
 WATCHED_PROBES = 16
@@ -110,24 +110,28 @@ def infer(
     count = default_members(chosen) if members is None else members
     cores = (os.cpu_count() or 1) if cores is None else cores
     _check(members=count, draws=draws, thin=thin, batch=batch, cores=cores, seed=seed)
-    seed, thin, count, cores = int(seed), int(thin), int(count), int(cores)
-    batch = None if batch is None else int(batch)
     if resume and folder is None:
         raise InferenceError("resume=True needs folder=…, where the run to go on with is.")
-    kind: Precision = "float32" if chosen.stochastic else "float64"
-    batch = default_batch(model) if batch is None else batch
+    options = RunOptions(
+        engine=chosen,
+        precision="float32" if chosen.stochastic else "float64",
+        members=int(count),
+        seed=int(seed),
+        thin=int(thin),
+        batch=default_batch(model) if batch is None else int(batch),
+        cores=int(cores),
+    )
     settings = prepare_with or Settings()
     store = None if folder is None else RunFolder(folder)
     if store is not None:
-        told = {"members": count, "seed": seed, "thin": thin, "batch": batch, "cores": cores}
-        store.open(description(model, chosen, settings, told), resume=resume)
-    with precision(kind), reporting(progress) as report:
+        store.open(description(model, options, settings), resume=resume)
+    with precision(options.precision), reporting(progress) as report:
         try:
-            prepared = prepare(model, chosen, kind, count, seed, batch, cores, settings, store, report)
+            prepared = prepare(model, options, settings, store, report)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("Interrupted while preparing: nothing is kept of it.") from None
         watched = report if progress else None
-        run = _Run(prepared, chosen, kind, seed, thin, batch, cores, probes, store, watched)
+        run = _Run(Loop.start(prepared, options, folder=store), prepared, probes, watched)
         return run.finish(draws, until, why, began)
 
 
@@ -155,21 +159,14 @@ class _Run:
 
     def __init__(
         self,
+        loop: Loop,
         prepared: Prepared,
-        engine: Engine,
-        kind: Precision,
-        seed: int,
-        thin: int,
-        batch: int | None,
-        cores: int,
         probes: np.ndarray | None,
-        store: RunFolder | None,
         report: Callable[[Tick], None] | None,
     ) -> None:
-        self.prepared, self.engine, self.seed = prepared, engine, seed
-        self.probes = probe_inputs(prepared.model, seed=seed) if probes is None else np.asarray(probes)
-        thin = thin if engine.chains else 1  # there is nothing to thin in a final state
-        self.loop = Loop.start(prepared, engine, kind, seed, cores, thin=thin, batch=batch, folder=store)
+        self.loop, self.prepared = loop, prepared
+        self.engine, self.seed = loop.engine, loop.options.seed
+        self.probes = probe_inputs(prepared.model, seed=self.seed) if probes is None else np.asarray(probes)
         self.warm: list[Chunk] = []
         self.kept: list[tuple[Chunk, np.ndarray]] = []  # with Φ at the probes
         self.wanted = 0

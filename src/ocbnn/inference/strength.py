@@ -30,12 +30,12 @@ from ocbnn.inference.density import Context, Prepared, Strengths
 from ocbnn.inference.diagnostics import worst_ess
 from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.engines.tuning import SETTLING, settling
-from ocbnn.inference.loop import Loop
+from ocbnn.inference.loop import Loop, RunOptions
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.result import RuleOutcome
 from ocbnn.inference.warmstart import WarmStart, starting_positions, with_found
 from ocbnn.model.conditional import RuleTerm
-from ocbnn.model.outputs import Precision, model_outputs
+from ocbnn.model.outputs import model_outputs
 
 MOST_PROBED = 16
 PILOT_DRAWS = 400
@@ -79,31 +79,20 @@ class StrengthSearch:
     aim: float = 0.5
     steps: int = 1000
 
-    def find(
-        self,
-        prepared: Prepared,
-        engine: Engine,
-        kind: Precision,
-        seed: int,
-        batch: int | None,
-        cores: int,
-        report: Callable[[Tick], None],
-    ) -> Prepared:
+    def find(self, prepared: Prepared, run: RunOptions, report: Callable[[Tick], None]) -> Prepared:
         """The same density with strengths that meet the tolerances, or come as close as the range allows."""
-        rules = prepared.model.terms
+        engine, seed, rules = run.engine, run.seed, prepared.model.terms
         free = np.array([rule.strength_is_free for rule in rules], dtype=bool)
         if not free.any():
             return prepared
         bracket = _Bracket(self, prepared.strengths.values, free)
-        pilot_engine = self._shortened(engine)
+        pilot = replace(run, engine=self._shortened(engine), thin=1)
         tunings: list[Any] | None = None
         room = [0 if engine.stochastic or not self.found else self.most_found] * len(rules)
         for number in range(self.rounds):
             report(Tick("strength", number, self.rounds, 0.0))
             prepared = prepared.with_strengths(bracket.now)
-            loop = Loop.start(
-                prepared, pilot_engine, kind, seed + number, cores, batch=batch, tunings=tunings
-            )
+            loop = Loop.start(prepared, replace(pilot, seed=seed + number), tunings=tunings)
             draws, prepared = self._pilot(prepared, loop, first=number == 0)
             prepared.seconds["compile"] = prepared.seconds.get("compile", 0.0) + loop.compile_seconds
             if engine.chains and not engine.stochastic:

@@ -28,7 +28,6 @@ from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.outputs import model_outputs
 from ocbnn.model.priors import LearntPrior
-from ocbnn.model.terms import Distance
 
 MOST_WORK = 500_000_000_000
 """Steps times rows times weights of a warm start on minibatches: about half a minute."""
@@ -68,7 +67,9 @@ class WarmStart:
 
     def reserved(self, model: Model) -> Model:
         """The model with room in its rules for points yet to be found, so that shapes stay what they are."""
-        return model.with_terms([with_room(rule, self.searches * self.found) for rule in model.terms])
+        return replace(
+            model, terms=tuple(with_room(rule, self.searches * self.found) for rule in model.terms)
+        )
 
     def optimise(
         self,
@@ -119,7 +120,7 @@ class WarmStart:
                 rules[index] = with_found(rule, coded)
         if all(new is old for new, old in zip(rules, model.terms, strict=True)):
             return model
-        return model.with_terms(rules)
+        return replace(model, terms=tuple(rules))
 
 
 def starting_positions(
@@ -166,21 +167,6 @@ def with_found(rule: RuleTerm, found: Float[np.ndarray, "found Q"]) -> RuleTerm:
     free = np.flatnonzero(weights == 0)[: len(found)]
     coded[free], weights[free] = found, weights[0]
     return replace(rule, points=rule.at(coded, weights=weights, strength=rule.points.strength))
-
-
-def guide_of(density: Density) -> Density:
-    """The density to climb while strength grows: its own, with no term that is flat far from obedience."""
-    kept, rules = density.model.kept, density.model.terms
-    if all(rule.term.climbable for rule in rules):
-        return density
-    climbable = [
-        rule
-        if rule.term.climbable
-        else replace(rule, term=Distance(rule.rule.requirement.scale(rule.points.demand)))
-        for rule in rules
-    ]
-    guide: Density = kept.setdefault("guide", Density(density.model.with_terms(climbable)))
-    return guide
 
 
 def _log_densities(density: Density, positions: Array, context: Context) -> Array:

@@ -1,4 +1,4 @@
-"""The conditional prior (COCP): any base prior times the terms of any number of rules (paper eq. 4).
+"""Rules as terms of the conditional prior (COCP, paper eq. 4): each is scored at points of its region.
 
     log p_C(w) = log p_f(w) + Σ_rules Σ_t weight_t · log p_g(Φ_w(x_t) | x_t)
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
@@ -21,9 +21,7 @@ from jaxtyping import Array, Float
 
 from ocbnn import regions
 from ocbnn.errors import ModelError
-from ocbnn.model.likelihoods import Likelihood
-from ocbnn.model.networks import AnyArray, Network
-from ocbnn.model.priors import IsotropicGaussian, Prior
+from ocbnn.model.networks import AnyArray
 from ocbnn.model.terms import TERMS, Calibration, Strength, Term
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.margins import by_case, placed
@@ -42,6 +40,40 @@ class RulePoints(NamedTuple):
     demand: Any  # at each case, in model units
     weights: Float[AnyArray, " cases"]
     strength: Strength
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How rules are scored.
+
+    Attributes:
+        points: how many points each rule is scored at.
+        reduction: "mean", or "sum", the paper's equation.
+        term: a name in `TERMS`, a term, or one of those by rule name; default: each rule's own.
+        strength: for all rules, or by rule name; default: each term's own, and inference searches for one.
+        sampler: a name in `regions.SAMPLERS`; default: each region's own.
+        corners: score at the region's vertices too.
+        key: a seed. The points of a rule depend on it and on the rule's text, not on the other rules.
+    """
+
+    points: int = 100
+    reduction: Reduction = "mean"
+    term: Term | str | Mapping[str, Term | str] | None = None
+    strength: float | Mapping[str, float] | None = None
+    sampler: str | None = None
+    corners: bool = False
+    key: int = 0
+
+    def __post_init__(self) -> None:
+        if self.reduction not in ("sum", "mean"):
+            raise ModelError(f'reduction is "sum" or "mean", not {self.reduction!r}.')
+
+    def of(self, rule: Constraint) -> Scoring:
+        """The same with the term and the strength of one rule."""
+        name = rule.name or ""
+        term = self.term.get(name) if isinstance(self.term, Mapping) else self.term
+        strength = self.strength.get(name) if isinstance(self.strength, Mapping) else self.strength
+        return replace(self, term=term, strength=strength)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,23 +96,20 @@ class RuleTerm:
         cls,
         rule: Constraint,
         schema: Schema,
+        scoring: Scoring,
         *,
         bounded: bool,
         data: Float[np.ndarray, "n Q"] | None = None,
-        points: int = 100,
-        reduction: Reduction = "mean",
-        term: Term | str | None = None,
-        strength: float | None = None,
-        sampler: str | None = None,
-        corners: bool = False,
-        key: int = 0,
     ) -> RuleTerm:
-        """Choose and calibrate the term, then draw the points; arguments as in `conditional_prior`."""
+        """Choose and calibrate the term, then draw the points; arguments as in `rule_terms`."""
+        points, reduction, sampler = scoring.points, scoring.reduction, scoring.sampler
+        assert not isinstance(scoring.term, Mapping)
+        assert not isinstance(scoring.strength, Mapping)
         target = _target(schema)
         requirement = rule.requirement
-        chosen = _chosen_term(rule, term)
-        free = strength is None and requirement.strength_is_found
-        strength = float(chosen.default_strength if strength is None else strength)
+        chosen = _chosen_term(rule, scoring.term)
+        free = scoring.strength is None and requirement.strength_is_found
+        strength = float(chosen.default_strength if scoring.strength is None else scoring.strength)
         if not (strength > 0 and np.isfinite(strength)):
             raise ModelError(
                 f"The strength of {_named(rule, schema)} must be positive and finite, not {strength}."
@@ -95,8 +124,10 @@ class RuleTerm:
             raise ModelError(
                 f"The term {chosen.name!r} cannot score {_named(rule, schema)}; terms that can: {suited}."
             )
-        coded = rule_points(rule_seed(key, rule, schema), rule, schema, data, points, sampler)
-        vertices = rule_vertices(rule, schema) if corners and requirement.inputs is not None else coded[:0]
+        coded = rule_points(rule_seed(scoring.key, rule, schema), rule, schema, data, points, sampler)
+        vertices = (
+            rule_vertices(rule, schema) if scoring.corners and requirement.inputs is not None else coded[:0]
+        )
         at = _placed(rule, schema, np.concatenate([coded, vertices]), None, reduction, strength)
         calibrated = chosen.calibrated(Calibration(requirement, demand, target, bounded, strength))
         return cls(
@@ -144,117 +175,32 @@ class RuleTerm:
         return jnp.sum(jnp.asarray(points.weights, scores.dtype) * scores, axis=-1)
 
 
-@dataclass(frozen=True, eq=False)
-class ConditionalPrior:
-    """Base prior × terms, over the network's weights.
-
-    It is no `Prior` itself: its log-density lacks its normaliser, and draws of it are an engine's work.
-    """
-
-    base: Prior
-    network: Network
-    likelihood: Likelihood
-    rules: tuple[RuleTerm, ...] = ()
-
-    @property
-    def size(self) -> int:
-        return self.base.size
-
-    @property
-    def points(self) -> tuple[RulePoints, ...]:
-        """The points of every rule, in the order of the rules."""
-        return tuple(rule.points for rule in self.rules)
-
-    def log_density(
-        self, w: Float[Array, " size"], points: Sequence[RulePoints] | None = None
-    ) -> Float[Array, ""]:
-        """The sum log p_f(w) + Σ_rules log p_g; `points` replaces those drawn when the prior was built."""
-        log_base = self.base.log_density(w)
-        return log_base + jnp.sum(self.rule_log_densities(w, points)) if self.rules else log_base
-
-    def rule_log_densities(
-        self, w: Float[Array, " size"], points: Sequence[RulePoints] | None = None
-    ) -> Float[Array, " rules"]:
-        """What each rule adds to the log-density."""
-        points = self.points if points is None else tuple(points)
-        if len(points) != len(self.rules):
-            raise ModelError(f"There are {len(self.rules)} rules, but points for {len(points)} were given.")
-        if not self.rules:
-            return jnp.zeros((0,))
-        # One pass through the network for all rules: many small products cost more than a large one.
-        inputs = _concatenated([each.inputs for each in points])
-        values = self.likelihood.function(self.network.apply(w, inputs))
-        ends = np.cumsum([each.inputs.shape[0] for each in points])[:-1]
-        return jnp.stack(
-            [
-                rule.log_density(value, each)
-                for rule, value, each in zip(self.rules, jnp.split(values, ends), points, strict=True)
-            ]
-        )
-
-
-def conditional_prior(
+def rule_terms(
     rules: Sequence[Constraint],
     schema: Schema,
-    network: Network,
-    likelihood: Likelihood,
-    base: Prior | None = None,
+    scoring: Scoring,
     *,
+    bounded: bool,
     data: Float[np.ndarray, "n Q"] | None = None,
-    points: int = 100,
-    reduction: Reduction = "mean",
-    term: Term | str | Mapping[str, Term | str] | None = None,
-    strength: float | Mapping[str, float] | None = None,
-    sampler: str | None = None,
-    corners: bool = False,
-    key: int = 0,
-) -> ConditionalPrior:
-    """The conditional prior of these rules.
+) -> tuple[RuleTerm, ...]:
+    """The terms of these rules, for a network whose units are `bounded` or not.
 
     Args:
         rules: as `parse_rule` or `load_rules` give them.
         schema: the table they speak of.
-        network: Φ_w over model inputs.
-        likelihood: gives outputs their meaning.
-        base: the prior before rules; N(0, 1) on every weight unless given.
+        scoring: how they are scored.
+        bounded: whether the network's activation is bounded, which some terms are calibrated by.
         data: coded rows, for samplers that use them.
-        points: how many points each rule is scored at.
-        reduction: "mean", or "sum", the paper's equation.
-        term: another term than each rule's default: a name in `TERMS`, a term, or one of those by rule name.
-        strength: for all rules, or by rule name; each term has its own otherwise.
-        sampler: a name in `regions.SAMPLERS`; each region has its own otherwise.
-        corners: score at the region's vertices too.
-        key: a seed. The points of a rule depend on it and on the rule's text, not on the other rules.
     """
-    base = IsotropicGaussian.for_network(network) if base is None else base
-    if base.size != network.size:
-        raise ModelError(f"The base prior is over {base.size} weights, but the network has {network.size}.")
-    if reduction not in ("sum", "mean"):
-        raise ModelError(f'reduction is "sum" or "mean", not {reduction!r}.')
     names = [rule.name for rule in rules if rule.name is not None]
-    for option, given in (("term", term), ("strength", strength)):
+    for option in ("term", "strength"):
+        given = getattr(scoring, option)
         unknown = sorted(set(given) - set(names)) if isinstance(given, Mapping) else []
         if unknown:
             raise ModelError(
                 f"{option} is given for {unknown[0]!r}, but no rule has that name; names: {names}."
             )
-    terms = tuple(
-        RuleTerm.build(
-            rule,
-            schema,
-            bounded=network.bounded,
-            data=data,
-            points=points,
-            reduction=reduction,
-            term=term.get(rule.name or "") if isinstance(term, Mapping) else term,
-            strength=strength.get(rule.name or "") if isinstance(strength, Mapping) else strength,
-            sampler=sampler,
-            corners=corners,
-            key=key,
-        )
-        for rule in rules
-    )
-    return ConditionalPrior(base, network, likelihood, terms)
+    return tuple(RuleTerm.build(rule, schema, scoring.of(rule), bounded=bounded, data=data) for rule in rules)
 
 
 def rule_seed(key: int, rule: Constraint, schema: Schema) -> int:
@@ -325,7 +271,7 @@ def _placed(
     return RulePoints(points, schema.to_model(at.inputs), at.demand, weights, strength)
 
 
-def _concatenated(arrays: list[Any]) -> Any:
+def concatenated(arrays: list[Any]) -> Any:
     if len(arrays) == 1:
         return arrays[0]
     constant = all(isinstance(array, np.ndarray) for array in arrays)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +21,7 @@ import pandas as pd
 from jaxtyping import Array, Float
 
 from ocbnn.errors import ModelError
-from ocbnn.model.conditional import ConditionalPrior, Reduction, RulePoints, RuleTerm, conditional_prior
+from ocbnn.model.conditional import Reduction, RulePoints, RuleTerm, Scoring, concatenated, rule_terms
 from ocbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from ocbnn.model.networks import MLP, AnyArray, Key, Network, as_key
 from ocbnn.model.priors import IsotropicGaussian, LearntPrior, Prior
@@ -42,18 +41,32 @@ class Data(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """The log-densities p(w) and p(D | w) of a network, with or without rules, with or without data."""
+    """The log-densities p(w) and p(D | w) of a network, with or without rules, with or without data.
+
+    The prior is the conditional one, base prior times the terms of the rules (COCP, paper eq. 4):
+
+        log p_C(w) = log p_f(w) + Σ_rules Σ_t weight_t · log p_g(Φ_w(x_t) | x_t)
+
+    Attributes:
+        network: Φ_w.
+        likelihood: what the network's outputs mean.
+        base: p_f, the prior of the network's weights before rules.
+        terms: the rules that the prior is conditioned on.
+        schema: the table.
+        data: the rows; None for the prior alone.
+    """
 
     network: Network
     likelihood: Likelihood
-    prior: Prior | ConditionalPrior
+    base: Prior
+    terms: tuple[RuleTerm, ...] = ()
     schema: Schema | None = None
     data: Data | None = None
 
     def __post_init__(self) -> None:
-        if self.prior.size != self.network.size:
+        if self.base.size != self.network.size:
             raise ModelError(
-                f"The prior is over {self.prior.size} weights, but the network has {self.network.size}."
+                f"The base prior is over {self.base.size} weights, but the network has {self.network.size}."
             )
         if self.likelihood.outputs != self.network.outputs:
             raise ModelError(
@@ -61,42 +74,21 @@ class Model:
                 f"{self.network.outputs}."
             )
 
-    @cached_property
-    def kept(self) -> dict[str, Any]:
-        """What others have made for this model alone and want again; it goes when the model goes."""
-        return {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "kept"}
-
     @property
-    def terms(self) -> tuple[RuleTerm, ...]:
-        """The rules that the prior is conditioned on."""
-        return self.prior.rules if isinstance(self.prior, ConditionalPrior) else ()
+    def points(self) -> tuple[RulePoints, ...]:
+        """The points of every rule of `terms`, in their order."""
+        return tuple(term.points for term in self.terms)
 
     @property
     def learnt(self) -> tuple[RuleTerm, ...]:
         """The rules that the base prior has learnt."""
-        base = self.base
-        return base.learnt if isinstance(base, LearntPrior) else ()
+        return self.base.learnt if isinstance(self.base, LearntPrior) else ()
 
     @property
     def rules(self) -> tuple[RuleTerm, ...]:
         """The rules that the prior is conditioned on, then those that its base has learnt besides."""
         conditioned = [term.rule for term in self.terms]
         return (*self.terms, *(term for term in self.learnt if term.rule not in conditioned))
-
-    @property
-    def base(self) -> Prior:
-        """The prior before conditional terms."""
-        return self.prior.base if isinstance(self.prior, ConditionalPrior) else self.prior
-
-    def with_terms(self, terms: Sequence[RuleTerm]) -> Model:
-        """The model with the rules it is conditioned on replaced by as many others."""
-        if not terms:
-            return self
-        assert isinstance(self.prior, ConditionalPrior)
-        return replace(self, prior=replace(self.prior, rules=tuple(terms)))
 
     @property
     def size(self) -> int:
@@ -120,11 +112,30 @@ class Model:
     ) -> Float[Array, ""]:
         """Base prior, rules, and the prior of the likelihood's parameters; `points` replaces the rules'."""
         weights, parameters = self.split(w)
-        if isinstance(self.prior, ConditionalPrior):
-            log_prior = self.prior.log_density(weights, points)
-        else:
-            log_prior = self.prior.log_density(weights)
+        log_prior = self.base.log_density(weights)
+        if self.terms:
+            log_prior = log_prior + jnp.sum(self.rule_log_densities(weights, points))
         return log_prior + self.likelihood.log_prior(parameters) if self.likelihood.size else log_prior
+
+    def rule_log_densities(
+        self, weights: Float[Array, " weights"], points: Sequence[RulePoints] | None = None
+    ) -> Float[Array, " rules"]:
+        """What each rule of `terms` adds to the log-density of the network's weights."""
+        points = self.points if points is None else tuple(points)
+        if len(points) != len(self.terms):
+            raise ModelError(f"There are {len(self.terms)} rules, but points for {len(points)} were given.")
+        if not self.terms:
+            return jnp.zeros((0,))
+        # One pass through the network for all rules: many small products cost more than a large one.
+        inputs = concatenated([each.inputs for each in points])
+        values = self.likelihood.function(self.network.apply(weights, inputs))
+        ends = np.cumsum([each.inputs.shape[0] for each in points])[:-1]
+        return jnp.stack(
+            [
+                term.log_density(value, each)
+                for term, value, each in zip(self.terms, jnp.split(values, ends), points, strict=True)
+            ]
+        )
 
     def log_likelihood(self, w: Float[Array, " size"], batch: Data | None = None) -> Float[Array, ""]:
         """Σ_rows weight · log p(y | Φ_w(x)) of the batch, or of the model's data; 0 where there are none."""
@@ -196,7 +207,7 @@ class Model:
             row_weights: one for each row of the frame.
             prior_only: use the rows for the schema and for sampling regions, but not as data.
             standardize: False keeps all columns and the target in raw units, as the paper does.
-            points: how many points each rule is scored at; this and what follows as in `conditional_prior`.
+            points: how many points each rule is scored at; this and what follows as in `Scoring`.
             reduction: "mean" or "sum" over the points of a rule.
             term: how rules become densities, where not by their default.
             strength: of the rules' terms.
@@ -215,25 +226,17 @@ class Model:
         network = network or MLP(schema.width, tuple(hidden), likelihood.outputs, activation)
         coded = None if frame is None else schema.encode(frame)
         base = base or IsotropicGaussian.for_network(network, weight_scale, scale_by_fan_in=scale_by_fan_in)
-        prior = conditional_prior(
+        terms = rule_terms(
             [parse_rule(rule, schema) if isinstance(rule, str) else rule for rule in rules],
             schema,
-            network,
-            likelihood,
-            base,
+            Scoring(points, reduction, term, strength, sampler, corners, key),
+            bounded=network.bounded,
             data=coded,
-            points=points,
-            reduction=reduction,
-            term=term,
-            strength=strength,
-            sampler=sampler,
-            corners=corners,
-            key=key,
         )
         data = None
         if coded is not None and not prior_only:
             data = _data(frame, target, schema, coded, row_weights)
-        return cls(network, likelihood, prior, schema, data)
+        return cls(network, likelihood, base, terms, schema, data)
 
 
 def unstandardized(schema: Schema) -> Schema:

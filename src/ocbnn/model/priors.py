@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Prior(Protocol):
     """Belief about a network's weights before rules and data.
 
-    A new one is a class with these members; it can carry rules (`ConditionalPrior`) and enter a `Model`:
+    A new one is a class with these members; it can be the base prior of a `Model`, with rules or without:
 
         @dataclass(frozen=True)
         class Laplace:

@@ -47,7 +47,9 @@ def build(
         options.pop("strength", None)
     model = Model.build(**{**options, "rules": said, "term": plan.term if said else None, **changes})
     # Engines on minibatches redraw as many points as `drawn` says.
-    return model.with_terms([replace(rule, drawn=0) for rule in model.terms]) if plan.fixed_points else model
+    if not plan.fixed_points:
+        return model
+    return replace(model, terms=tuple(replace(term, drawn=0) for term in model.terms))
 
 
 def run(

@@ -24,7 +24,7 @@ from ocbnn.amortize.folder import amortized_shapes, pack_amortized, unpack_amort
 from ocbnn.amortize.prior import AmortizedPrior
 from ocbnn.errors import FileError, OCBNNError, RuleError
 from ocbnn.model import Model
-from ocbnn.model.conditional import ConditionalPrior, RuleTerm
+from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.networks import MLP
 from ocbnn.model.pack import (
     base_shapes,
@@ -268,7 +268,7 @@ def _unpacked(
     else:
         base = unpack_amortized(stored.learnt, arrays, terms, schema, network)
         own = terms[: len(terms) - len(base.learnt)]
-    model = Model(network, likelihood, ConditionalPrior(base, network, likelihood, own), schema)
+    model = Model(network, likelihood, base, own, schema)
     flagged = [term.rule for term, flag in zip(terms, stored.enforced, strict=True) if flag]
     return Posterior(
         arrays["draws"],

@@ -268,14 +268,11 @@ def allowed_intervals(formula: Condition, values: dict[str, Array], points: int)
     pairs = pairs_of(formula)
     most = max(BLOCK // len(pairs) ** 2, 1)
     if points > most:
-        starts = range(0, points, most)
-        blocks = [{name: array[start : start + most] for name, array in values.items()} for start in starts]
-        sizes = [min(most, points - start) for start in starts]
-        lower, upper = zip(
-            *(allowed_intervals(formula, block, size) for block, size in zip(blocks, sizes, strict=True)),
-            strict=True,
-        )
-        return np.concatenate(lower), np.concatenate(upper)
+        parts = []
+        for start in range(0, points, most):
+            block = {name: array[start : start + most] for name, array in values.items()}
+            parts.append(allowed_intervals(formula, block, min(most, points - start)))
+        return np.concatenate([low for low, _ in parts]), np.concatenate([high for _, high in parts])
     with np.errstate(all="ignore"):
         atoms = {pair: _atom(pair, values, points) for pair in pairs}
         edges = _distinct(np.concatenate([atom.breakpoint for atom in atoms.values()], axis=1))

@@ -165,7 +165,7 @@ def write_folder(path: str | os.PathLike[str], kind: str, files: Mapping[str, by
     manifest = plain(_manifest(kind, files))
     with explained(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        require_replaceable(target)
+        require_replaceable(target, kind)
         with partial(target, folder=True) as fresh:
             for name, content in {**files, MANIFEST: sealed(manifest)}.items():
                 (fresh / name).parent.mkdir(parents=True, exist_ok=True)
@@ -174,7 +174,7 @@ def write_folder(path: str | os.PathLike[str], kind: str, files: Mapping[str, by
                 synchronise(folder)
             with alone(target.parent):
                 _settle(target)
-                _require_replaceable(target)
+                _require_replaceable(target, kind)
                 _swap(target, fresh)
         synchronise(target.parent)
     return target
@@ -190,8 +190,8 @@ def sealed(manifest: Mapping[str, Any]) -> bytes:
     return json_bytes({"checksum": checksum(json_bytes(manifest)), "content": manifest})
 
 
-def require_replaceable(path: str | os.PathLike[str]) -> None:
-    """Refuse a path at which there is anything but an empty folder or one of ours that nobody has changed.
+def require_replaceable(path: str | os.PathLike[str], kind: str) -> None:
+    """Refuse a path at which there is anything but an empty folder, or one of this kind as it was written.
 
     Raises:
         FileError: with what would be lost.
@@ -199,10 +199,10 @@ def require_replaceable(path: str | os.PathLike[str]) -> None:
     target = resolved(path)
     if target.exists():
         with explained(target), alone(target.parent):
-            _require_replaceable(target)
+            _require_replaceable(target, kind)
 
 
-def _require_replaceable(target: Path) -> None:
+def _require_replaceable(target: Path, kind: str) -> None:
     if not target.exists():
         return
     if not target.is_dir():
@@ -216,6 +216,11 @@ def _require_replaceable(target: Path) -> None:
             "would be lost. Give a folder of its own."
         )
     manifest = read_manifest(target)
+    if manifest.kind != kind:
+        raise FileError(
+            f"{target} holds a saved {manifest.kind}, not a {kind}; it would be lost. "
+            "Give a folder of its own."
+        )
     foreign = sorted(names - {*manifest.files, MANIFEST})
     if foreign:
         raise FileError(
@@ -315,6 +320,8 @@ def read_folder(path: str | os.PathLike[str], kind: str, read: Callable[[Folder]
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a folder, if it is whole and of this version."""
     file = folder / MANIFEST
+    if not file.exists() and (folder.parent / MANIFEST).exists():
+        raise FileError(f"{folder} is a part of {folder.parent}, and not a saved model by itself.")
     if not file.exists() and any((folder / name).exists() for name in EARLIER):
         raise FileError(
             f"{folder} was saved by an earlier version of ocbnn, whose folders had no {MANIFEST}. This "

@@ -23,7 +23,6 @@ from ocbnn.errors import InferenceError
 from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.base import Info
 from ocbnn.inference.engines.optimiser import Climbing
-from ocbnn.model.conditional import ConditionalPrior
 from ocbnn.model.likelihoods import HALF_LOG_2PI
 from ocbnn.model.priors import as_diagonal
 
@@ -142,8 +141,8 @@ def besides_base(density: Density, w: Float[Array, " size"], context: Context) -
     model = density.model
     weights, parameters = model.split(w)
     total = density.log_likelihood(w, context)
-    if isinstance(model.prior, ConditionalPrior) and model.prior.rules:
-        total = total + jnp.sum(model.prior.rule_log_densities(weights, context.points))
+    if model.terms:
+        total = total + jnp.sum(model.rule_log_densities(weights, context.points))
     if model.likelihood.size:
         total = total + model.likelihood.log_prior(parameters)
     base = model.base
