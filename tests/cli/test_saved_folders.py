@@ -1,4 +1,4 @@
-"""What commands write: never over a user's file, no dead ends, and refused before the work where it cannot be."""
+"""What commands write: never over a user's file, without dead ends, and refused before the work."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import json
 import shutil
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from command_line import RULES, run, small_table, words
 from ocbnn import OCBNNRegressor
 from ocbnn.errors import FileError
 from ocbnn.estimators import base
+from ocbnn.rules.parse import parse_rule
+from ocbnn.schema import Schema
 from ocbnn.storage import files as storage_files
 from small_estimators import small_regressor
+
+SCHEMA = Schema.infer(small_table()[["x", "age", "y"]], target="y")
 
 
 @pytest.fixture
@@ -102,23 +105,20 @@ def no_work(monkeypatch):
     monkeypatch.setattr(base, "infer", infer)
 
 
-def test_a_name_that_no_file_can_hold_is_refused_before_the_fit(no_work):
-    frame = pd.DataFrame({"x\ud800": [0.0, 1.0, 2.0], "z": [1.0, 0.0, 1.0]})
+@pytest.mark.parametrize("what", ["unit", "rule"])
+def test_text_that_no_file_can_hold_is_refused_before_the_fit(no_work, what):
+    given = {
+        "unit": {"columns": {"x": {"unit": "m\ud800"}}},
+        "rule": {"rules": [parse_rule("if x > 1 then y >= 0", SCHEMA, name="high\ud800")]},
+    }[what]
     with pytest.raises(FileError, match="lone surrogate"):
-        small_regressor().fit(frame, [1.0, 2.0, 3.0])
+        small_regressor(**given).fit(small_table()[["x", "age"]], small_table()["y"])
 
 
 def test_rules_that_would_be_too_large_to_save_are_refused_before_the_fit(no_work):
-    frame = small_table()[["x", "age"]]
-    rules = [f"if x > {i / 100} then y >= -{i}.25" for i in range(30)]
-    reason = "because " * 100_000
-    from ocbnn.rules.parse import parse_rule
-    from ocbnn.schema import Schema
-
-    schema = Schema.infer(small_table()[["x", "age", "y"]], target="y")
-    given = [parse_rule(rule, schema, reason=reason) for rule in rules[:2]]
+    rules = [parse_rule(f"if x > {i} then y >= 0", SCHEMA, reason="because " * 100_000) for i in range(2)]
     with pytest.raises(FileError, match=r"rules.yaml would have .* bytes, more than the limit of"):
-        small_regressor(rules=given).fit(frame, small_table()["y"])
+        small_regressor(rules=rules).fit(small_table()[["x", "age"]], small_table()["y"])
 
 
 def test_what_can_be_saved_goes_on_to_the_work(no_work):

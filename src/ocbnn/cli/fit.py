@@ -137,7 +137,7 @@ def fit(
         from ocbnn.cli.cache import keep_compiled
         from ocbnn.cli.fitting import Plan, fit_model
         from ocbnn.cli.inputs import read_inputs
-        from ocbnn.cli.tables import require_folder
+        from ocbnn.cli.tables import require_folder, shown_name
         from ocbnn.cli.voice import Voice, print_json
         from ocbnn.estimators.settings_files import read_settings
 
@@ -186,7 +186,7 @@ def fit(
             compare=compare,
             seed=seed,
             resume=resume,
-            sources={what: path.name for what, path in named.items() if path is not None},
+            sources={what: shown_name(path) for what, path in named.items() if path is not None},
         )
         fitted = fit_model(read, plan, voice)
         if json:

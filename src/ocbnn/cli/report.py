@@ -35,7 +35,7 @@ def report(
     with explained(debug):
         from ocbnn.cli.cache import keep_compiled
         from ocbnn.cli.inputs import read_unseen
-        from ocbnn.cli.tables import require_writable
+        from ocbnn.cli.tables import require_writable, shown_name
         from ocbnn.cli.voice import Voice
         from ocbnn.estimators.folder import load_all
         from ocbnn.report import gather, write
@@ -60,7 +60,7 @@ def report(
                     frame=rows,
                     seed=seed,
                     enforcement=estimator.enforcement_,
-                    sources={} if table is None else {"table": table.name},
+                    sources={} if table is None else {"table": shown_name(table)},
                 )
             page = write(evidence, estimator.posterior_, out)
         voice.say(f"Written: {page}, and its figures in {page.with_suffix('.json')}.")

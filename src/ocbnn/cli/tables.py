@@ -161,3 +161,8 @@ def require_folder(path: Path, kind: str, inputs: Iterable[Path | None] = ()) ->
 
     require_writable(path, inputs)
     require_replaceable(path, kind)
+
+
+def shown_name(path: Path) -> str:
+    """The name of a file as text: systems allow names that are not UTF-8, and reports do not."""
+    return os.fsencode(path.name).decode(errors="replace")

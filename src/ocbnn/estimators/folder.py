@@ -24,7 +24,7 @@ from ocbnn.inference.engines import ENGINES, UnknownEngine
 from ocbnn.inference.prepare import Settings
 from ocbnn.model import Model
 from ocbnn.model.priors import Prior
-from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.draws import Posterior, rule_provenance
 from ocbnn.posterior.enforce import truncate
 from ocbnn.posterior.folder import KIND, Loaded, pack_posterior, unpack_posterior
 from ocbnn.rules.constraint import Constraint
@@ -136,7 +136,8 @@ def require_savable(estimator: OCBNNEstimator, model: Model) -> None:
     Raises:
         FileError: a name, text or parameter that no file can hold, or files that would be too large.
     """
-    stand_in = Posterior(np.zeros((1, 1, model.size)), model)
+    known = {"rules": [rule_provenance(term) for term in (*model.terms, *model.learnt)]}
+    stand_in = Posterior(np.zeros((1, 1, model.size)), model, known)
     try:
         files = pack_posterior(stand_in, _pack_estimator(estimator, fitted=False))
     except UnsavableError:

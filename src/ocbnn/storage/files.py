@@ -153,7 +153,7 @@ def partial(target: Path, *, folder: bool) -> Iterator[Path]:
 
     What killed processes have left of earlier ones is removed first.
     """
-    part = target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
+    part = _part(target)
     with alone(target.parent) as certain:
         if certain:
             _sweep(target)
@@ -170,13 +170,24 @@ def partial(target: Path, *, folder: bool) -> Iterator[Path]:
             os.close(lock)
 
 
-def discard(path: Path) -> None:
+def discard(target: Path) -> None:
     """Remove a folder so that no part of it can be mistaken for the whole, wherever this is interrupted."""
-    if not path.exists():
-        return
-    with explained(path), partial(path, folder=True) as part:
-        part.rmdir()
-        os.rename(path, part)
+    if target.exists():
+        with explained(target), alone(target.parent) as certain:
+            if certain:
+                _sweep(target)
+            retire(target, target)
+
+
+def retire(path: Path, target: Path) -> None:
+    """Remove a folder under the name of a part of `target`, so that the next writer can finish it."""
+    part = _part(target)
+    os.rename(path, part)
+    remove(part)
+
+
+def _part(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(8)}.partial")
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ from ocbnn.storage.files import (
     opened,
     partial,
     read_file,
+    retire,
     size_and_checksum,
     synchronise,
     write_through,
@@ -257,7 +258,7 @@ def _settle(target: Path) -> None:
     aside = _aside(target)
     if aside.is_dir():
         if target.exists():
-            _remove_listed(aside)
+            retire(aside, target)
         else:
             os.rename(aside, target)
 
@@ -273,18 +274,7 @@ def _swap(target: Path, fresh: Path) -> None:
     except BaseException:
         os.rename(aside, target)
         raise
-    _remove_listed(aside)
-
-
-def _remove_listed(folder: Path) -> None:
-    """Remove an earlier version: what its manifest lists, the manifest last, and empty folders."""
-    with contextlib.suppress(OSError, FileError):
-        names = [*read_manifest(folder).files, MANIFEST] if any(folder.iterdir()) else []
-        for name in names:
-            (folder / name).unlink(missing_ok=True)
-        inner = {parent for name in names for parent in Path(name).parents}
-        for each in sorted(inner | {Path()}, key=lambda each: -len(each.parts)):
-            (folder / each).rmdir()
+    retire(aside, target)
 
 
 # Reading ----------------------------------------------------------------------------------------------------

@@ -23,8 +23,9 @@ from ocbnn.storage.arrays import Arrays, array_bytes, parse_arrays
 from ocbnn.storage.documents import json_bytes, parse_json
 from ocbnn.storage.files import checksum, read_file, write_bytes
 from ocbnn.storage.memory import free_memory
+from ocbnn.storage.values import restored
 
-RUN = "run.json"
+RUN, SEAL = "run.json", "ocbnn"
 LARGEST_RUN = 32 * 2**20
 
 
@@ -70,7 +71,9 @@ class RunFolder:
     def save(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write named arrays as one file, whole or not at all."""
         of = {"name": name, "run": self.run}
-        self._write(f"{name}.safetensors", array_bytes(arrays, {**of, "sha256": digest_of(arrays, of)}))
+        # One entry: safetensors writes several in any order, and the same run is to give the same bytes.
+        seal = json.dumps({**of, "sha256": digest_of(arrays, of)})
+        self._write(f"{name}.safetensors", array_bytes(arrays, {SEAL: seal}))
 
     def load(self, name: str) -> Arrays | None:
         """Read it back; None where it does not exist."""
@@ -79,10 +82,10 @@ class RunFolder:
             return None
         try:
             arrays, metadata = parse_arrays(read_file(file, free_memory(), links=False), file.name)
+            of = restored(dict[str, str], parse_json(metadata.get(SEAL, "{}").encode(), SEAL), SEAL)
         except FileError as error:
             raise _damaged(file, str(error).rstrip(".")) from None
-        of = {"name": metadata.get("name"), "run": metadata.get("run")}
-        if metadata.get("sha256") != digest_of(arrays, of):
+        if of.pop("sha256", None) != digest_of(arrays, of):
             raise _damaged(file, "its checksum is wrong")
         if of != {"name": name, "run": self.run}:
             raise _damaged(
@@ -142,7 +145,7 @@ def identity(description: Mapping[str, Any]) -> str:
     return checksum(json.dumps(description, sort_keys=True).encode())[:32]
 
 
-def digest_of(arrays: Mapping[str, np.ndarray], of: Mapping[str, str | None]) -> str:
+def digest_of(arrays: Mapping[str, np.ndarray], of: Mapping[str, str]) -> str:
     """Of names, shapes, contents and what they are of: a file can be damaged and still be readable."""
     digest = hashlib.sha256(repr(sorted(of.items())).encode())
     for name in sorted(arrays):
