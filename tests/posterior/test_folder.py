@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +26,13 @@ from ocbnn.model.networks import MLP, FunctionNetwork
 from ocbnn.model.priors import DiagonalGaussian
 from ocbnn.posterior import Posterior, function_draws
 from ocbnn.posterior import folder as posterior_folder
+from ocbnn.posterior.draws import rule_provenance
 from ocbnn.posterior.enforce import reject
 from ocbnn.posterior.folder import load, save
+from ocbnn.regions import Everywhere
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
+from ocbnn.rules.requirement import Requirement
 from ocbnn.storage import folders
 from posterior_cases import constants, number_schema
 from rule_checks import checked
@@ -175,6 +178,71 @@ def test_rejection_comes_back_where_a_learnt_rule_shares_its_name_with_another(s
     assert [term.rule for term in again.rules] == [term.rule for term in posterior.rules]
     assert [term.rule for term in again.enforced] == [term.rule for term in posterior.enforced]
     assert len(again.rules) == (2 if shared == "the name alone" else 1)
+
+
+@dataclass(frozen=True)
+class Contrast(Requirement):
+    """y does not fall by more than this over a step of up to 1, the further coordinate of its points."""
+
+    most: float
+    inputs = 2
+    coordinates = 1
+
+    def cases(self, points, schema):
+        step = points[:, -1:]
+        return np.stack([points[:, :-1], points[:, :-1] + step], axis=1)
+
+    def demand(self, cases, schema, units):
+        return (np.full(len(cases), self.most / units.scale),)
+
+    def margin(self, demand, values):
+        return values[..., 0] - values[..., 1] - demand[0]
+
+    def text(self, target_name="y", names=()):
+        return f"{target_name} falls by at most {self.most:g}"
+
+
+@dataclass(frozen=True)
+class Average(Contrast):
+    """The mean of y over all points is at most this."""
+
+    inputs = None
+    coordinates = 0
+    cases = Requirement.cases
+
+    def margin(self, demand, values):
+        return values.mean(axis=-1) - demand[0]
+
+    def text(self, target_name="y", names=()):
+        return f"mean {target_name} <= {self.most:g}"
+
+
+@pytest.mark.parametrize("kind", [Contrast, Average])
+def test_points_with_further_coordinates_and_populations_come_back(kind, tmp_path, monkeypatch):
+    rule = Constraint(Everywhere(), kind(2.0), name="own")
+
+    def parse(text, schema, **said):
+        said.pop("line", None)
+        return replace(rule, **said)
+
+    monkeypatch.setattr("ocbnn.rules.files.parse_rule", parse)
+    built = Model.build(schema=number_schema(), rules=[rule], hidden=(3,), points=6, noise=0.3)
+    save(tmp_path / "model", drawn(built))
+    again = load(tmp_path / "model").posterior.model.terms[0]
+    before = built.terms[0].points
+    assert before.coded.shape == (6, 2 if kind is Contrast else 1)
+    for name in ("coded", "inputs", "weights"):
+        assert np.array_equal(getattr(again.points, name), getattr(before, name))
+
+
+def test_how_many_points_are_corners_comes_back(tmp_path):
+    rule = "if 0 < x < 1 then y >= 0"
+    built = Model.build(schema=number_schema(), rules=[rule], hidden=(3,), points=5, corners=True, noise=0.3)
+    save(tmp_path / "model", drawn(built))
+    (term,) = load(tmp_path / "model").posterior.model.terms
+    assert (term.drawn, term.corners) == (5, built.terms[0].corners)
+    assert term.corners > 0
+    assert rule_provenance(term) == rule_provenance(built.terms[0])
 
 
 # What cannot be saved ----------------------------------------------------------------------------------

@@ -18,23 +18,9 @@ import numpy as np
 from ocbnn.amortize.findings import Findings
 from ocbnn.amortize.prior import AmortizedPrior
 from ocbnn.errors import FileError, OCBNNError
+from ocbnn.model import pack
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.networks import Network
-from ocbnn.model.pack import (
-    Shapes,
-    gaussian_shapes,
-    pack_gaussian,
-    pack_likelihood,
-    pack_network,
-    pack_terms,
-    require_shapes,
-    term_shapes,
-    unpack_gaussian,
-    unpack_likelihood,
-    unpack_network,
-    unpack_rules,
-    unpack_terms,
-)
 from ocbnn.schema import Schema
 from ocbnn.storage.arrays import Arrays, array_bytes
 from ocbnn.storage.documents import LARGEST_INPUT, json_bytes
@@ -71,9 +57,9 @@ def save(path: str | os.PathLike[str], prior: AmortizedPrior) -> None:
     Raises:
         FileError: a part that cannot be written down (Python functions), or a path that cannot be written.
     """
-    rules, terms, arrays = pack_terms(prior.learnt, [rule.name for rule in prior.rules], prior.schema)
+    rules, terms, arrays = pack.pack_terms(prior.learnt, [rule.name for rule in prior.rules], prior.schema)
     learnt, of_prior = pack_amortized(prior)
-    content = PriorValues(prior.schema.to_json(), pack_network(prior.network), learnt, terms)
+    content = PriorValues(prior.schema.to_json(), pack.pack_network(prior.network), learnt, terms)
     files = {PRIOR: json_bytes(vars(content)), RULES: rules, ARRAYS: array_bytes(arrays | of_prior)}
     write_folder(path, KIND, files)
 
@@ -91,15 +77,15 @@ def _unpack_prior(folder: Folder) -> AmortizedPrior:
     stored = restored(PriorValues, folder.json(PRIOR), PRIOR)
     try:
         schema = Schema.from_json(stored.schema)
-        network = unpack_network(stored.network, schema)
-        rules = unpack_rules(folder.read(RULES, LARGEST_INPUT), stored.rules, schema)
+        network = pack.unpack_network(stored.network, schema)
+        rules = pack.unpack_rules(folder.read(RULES, LARGEST_INPUT), stored.rules, schema)
 
         def fit(declared: Mapping[str, Any]) -> None:
-            shapes = amortized_shapes(network.size) | term_shapes(declared, rules, schema)
-            require_shapes(declared, shapes)
+            shapes = amortized_shapes(network.size) | pack.term_shapes(declared, rules, schema)
+            pack.require_shapes(declared, shapes)
 
         arrays = folder.arrays(ARRAYS, fit, LARGEST_ARRAYS)
-        terms = unpack_terms(stored.rules, rules, schema, arrays)
+        terms = pack.unpack_terms(stored.rules, rules, schema, arrays)
         prior = unpack_amortized(stored.learnt, arrays, terms, schema, network)
         if len(prior.learnt) != len(terms):
             raise FileError("The rules that the prior has learnt are not those of its findings.")
@@ -115,13 +101,13 @@ def _unpack_prior(folder: Folder) -> AmortizedPrior:
 
 def pack_amortized(prior: AmortizedPrior) -> tuple[dict[str, Any], Arrays]:
     """The prior without its rules and network, which saved folders store in their own places."""
-    values = {"likelihood": pack_likelihood(prior.likelihood), "findings": exact(prior.findings)}
-    return values, pack_gaussian(GAUSSIAN, prior.gaussian) | pack_gaussian(BASE, prior.base)
+    values = {"likelihood": pack.pack_likelihood(prior.likelihood), "findings": exact(prior.findings)}
+    return values, pack.pack_gaussian(GAUSSIAN, prior.gaussian) | pack.pack_gaussian(BASE, prior.base)
 
 
-def amortized_shapes(size: int) -> Shapes:
+def amortized_shapes(size: int) -> pack.Shapes:
     """The arrays of a prior over so many weights."""
-    return gaussian_shapes(GAUSSIAN, size) | gaussian_shapes(BASE, size)
+    return pack.gaussian_shapes(GAUSSIAN, size) | pack.gaussian_shapes(BASE, size)
 
 
 def unpack_amortized(
@@ -136,7 +122,7 @@ def unpack_amortized(
     count = len(stored.findings.rules)
     if not 0 < count <= len(terms):
         raise FileError("The rules that the prior has learnt are not those of its findings.")
-    likelihood = unpack_likelihood(stored.likelihood)
+    likelihood = pack.unpack_likelihood(stored.likelihood)
     learnt = tuple(terms[len(terms) - count :])
-    gaussian, base = unpack_gaussian(GAUSSIAN, arrays), unpack_gaussian(BASE, arrays)
+    gaussian, base = pack.unpack_gaussian(GAUSSIAN, arrays), pack.unpack_gaussian(BASE, arrays)
     return AmortizedPrior(gaussian, base, learnt, schema, network, likelihood, stored.findings)

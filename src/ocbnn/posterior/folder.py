@@ -23,23 +23,9 @@ import numpy as np
 from ocbnn.amortize.folder import amortized_shapes, pack_amortized, unpack_amortized
 from ocbnn.amortize.prior import AmortizedPrior
 from ocbnn.errors import FileError, OCBNNError, RuleError
-from ocbnn.model import Model
+from ocbnn.model import Model, pack
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.networks import MLP
-from ocbnn.model.pack import (
-    base_shapes,
-    pack_base,
-    pack_likelihood,
-    pack_network,
-    pack_terms,
-    require_shapes,
-    term_shapes,
-    unpack_base,
-    unpack_likelihood,
-    unpack_network,
-    unpack_rules,
-    unpack_terms,
-)
 from ocbnn.model.priors import Prior
 from ocbnn.posterior.draws import Posterior
 from ocbnn.rules.constraint import Constraint
@@ -148,16 +134,16 @@ def pack_posterior(posterior: Posterior, estimator: Mapping[str, Any] | None = N
             "again after loading, or fit with it."
         )
     terms = (*model.terms, *model.learnt)
-    rules, values, arrays = pack_terms(terms, _written_names(model), schema)
+    rules, values, arrays = pack.pack_terms(terms, _written_names(model), schema)
     learnt, base = None, None
     if isinstance(model.base, AmortizedPrior):
         learnt, of_prior = pack_amortized(model.base)
     else:
-        base, of_prior = pack_base(model.base)
+        base, of_prior = pack.pack_base(model.base)
     content = ModelValues(
         schema=schema.to_json(),
-        network=pack_network(model.network),
-        likelihood=pack_likelihood(model.likelihood),
+        network=pack.pack_network(model.network),
+        likelihood=pack.pack_likelihood(model.likelihood),
         base=base,
         learnt=learnt,
         rules=values,
@@ -224,8 +210,8 @@ def unpack_posterior(folder: Folder, largest: int | None = None) -> Loaded:
     stored = restored(ModelValues, folder.json(MODEL), MODEL)
     try:
         schema = Schema.from_json(stored.schema)
-        network = unpack_network(stored.network, schema)
-        rules = unpack_rules(folder.read(RULES, LARGEST_INPUT), stored.rules, schema)
+        network = pack.unpack_network(stored.network, schema)
+        rules = pack.unpack_rules(folder.read(RULES, LARGEST_INPUT), stored.rules, schema)
         arrays = folder.arrays(DRAWS, lambda declared: _fit(declared, stored, schema, network, rules), most)
         posterior = _unpacked(stored, schema, network, rules, arrays)
     except FileError:
@@ -243,28 +229,30 @@ def _fit(
     rules: Sequence[Constraint],
 ) -> None:
     """Refuse arrays that do not fit the network, the prior and the rules."""
-    size = network.size + unpack_likelihood(stored.likelihood).size
+    size = network.size + pack.unpack_likelihood(stored.likelihood).size
     draws = declared.get("draws")
     if draws is None or len(draws.shape) != 3 or draws.shape[2] != size or 0 in draws.shape:
         raise FileError(f"The draws are missing, or are not of the {size} weights that the network has.")
     of_prior = (
-        base_shapes(stored.base, network.size) if stored.learnt is None else amortized_shapes(network.size)
+        pack.base_shapes(stored.base, network.size)
+        if stored.learnt is None
+        else amortized_shapes(network.size)
     )
     optional = {name: draws.shape[:2] for name in ("kept", "log_density") if name in declared}
-    of_rules = term_shapes(declared, rules, schema)
-    require_shapes(declared, {"draws": draws.shape, **optional, **of_prior, **of_rules})
+    of_rules = pack.term_shapes(declared, rules, schema)
+    pack.require_shapes(declared, {"draws": draws.shape, **optional, **of_prior, **of_rules})
 
 
 def _unpacked(
     stored: ModelValues, schema: Schema, network: MLP, rules: Sequence[Constraint], arrays: Arrays
 ) -> Posterior:
-    likelihood = unpack_likelihood(stored.likelihood)
-    terms = unpack_terms(stored.rules, rules, schema, arrays)
+    likelihood = pack.unpack_likelihood(stored.likelihood)
+    terms = pack.unpack_terms(stored.rules, rules, schema, arrays)
     if len(stored.enforced) != len(terms):
         raise FileError("The rules for which draws were rejected are not those of the model.")
     own: tuple[RuleTerm, ...] = terms
     if stored.learnt is None:
-        base: Prior = unpack_base(stored.base, arrays, network.size)
+        base: Prior = pack.unpack_base(stored.base, arrays, network.size)
     else:
         base = unpack_amortized(stored.learnt, arrays, terms, schema, network)
         own = terms[: len(terms) - len(base.learnt)]
