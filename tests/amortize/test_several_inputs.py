@@ -148,6 +148,7 @@ def test_rules_about_one_input_and_about_several_stand_side_by_side():
         assert together[number] == pytest.approx(alone, abs=1e-6 if number == 1 else ERROR)
 
 
+@pytest.mark.slow
 def test_a_pair_is_learnt():
     prior = learnt([Constraint(Everywhere(), Step(1.0), name="step", tolerance=0.05)], LINE)
     (finding,) = prior.findings.rules

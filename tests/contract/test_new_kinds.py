@@ -20,6 +20,7 @@ from ocbnn import AmortizedPrior, Constraint, FileError, Model, OCBNNRegressor, 
 from ocbnn.amortize import Learning
 from ocbnn.checking.check import check_rules
 from ocbnn.checking.draws import DrawSet
+from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.prepare import Settings
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.warmstart import WarmStart
@@ -129,7 +130,7 @@ def fitted(rules: Any) -> OCBNNRegressor:
     estimator = OCBNNRegressor(
         rules=rules,
         hidden=(),
-        engine="hmc",
+        engine=Hmc(warmup=150, max_steps=60),
         members=4,
         draws=150,
         preparation=QUICK,
@@ -146,8 +147,9 @@ def fit(request: pytest.FixtureRequest) -> OCBNNRegressor:
 
 
 @pytest.fixture(scope="module")
-def without(fit: OCBNNRegressor) -> Posterior:
-    return fit.without_rules()
+def without() -> Posterior:
+    """The same for every kind: a fit without rules."""
+    return fitted(None).posterior_
 
 
 def test_pilots_find_a_strength_and_the_rule_is_kept(fit: OCBNNRegressor, without: Posterior) -> None:

@@ -52,6 +52,7 @@ def test_cross_validation_scores_every_fold():
     assert (scores > 0.8).all()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 def test_grid_search_in_two_processes_finds_what_one_finds():

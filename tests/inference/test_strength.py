@@ -132,7 +132,7 @@ def wide() -> tuple[Model, Prepared]:
         frame=frame, target="y", rules=["if a > 0.5 then y <= 0"], hidden=(4,), noise=0.5, points=5
     )
     settings = Settings(
-        warm=WarmStart(steps=200, searches=0), strength=StrengthSearch(effective=50, most=100)
+        warm=WarmStart(steps=200, searches=0), strength=StrengthSearch(rounds=3, effective=50, most=100)
     )
     engine = Hmc(warmup=100, max_steps=100)
     with precision("float64"):
