@@ -34,7 +34,9 @@ app.command("check")(check)
 app.command("enforce")(enforce)
 app.command("report")(report)
 app.command("learn-prior")(learn_prior)
-app.command("reproduce")(reproduce)
+app.command("reproduce", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(
+    reproduce
+)
 
 
 def main() -> None:
