@@ -60,8 +60,11 @@ def command(
 
     Then:  python -m reproduce clinical --seeds 5 --out reproduced/
     """
-    _keep_compiled()
-    from reproduce.experiments import reproduce  # after that: JAX reads its environment when imported
+    # Compiled programs are kept in the user's cache. JAX reads these variables when it is imported.
+    kept = platformdirs.user_cache_path("ocbnn", appauthor=False) / "compiled"
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(kept))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    from reproduce.experiments import reproduce
     from reproduce.outcome import PaperError
     from reproduce.tables import verdicts
 
@@ -87,20 +90,6 @@ def command(
         say(verdict)
     if not all(verdict.met for verdict in found):
         raise typer.Exit(MISSED)
-
-
-def _keep_compiled() -> None:
-    """Let JAX keep compiled programs in the user's cache, unless told otherwise or nothing can be written."""
-    folder = platformdirs.user_cache_path("ocbnn", appauthor=False) / "compiled"
-    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
-        return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return
-    if os.access(folder, os.W_OK):
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
-        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 
 @contextmanager

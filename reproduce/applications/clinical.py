@@ -48,7 +48,6 @@ class HeldOut(NamedTuple):
     chance: Probabilities
     predicted: Labels
     violating: dict[str, float | None]
-    first: Fitted | None = None
 
 
 def clinical(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
@@ -59,11 +58,15 @@ def clinical(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
         table = table.iloc[:: max(1, len(table) // 800)].reset_index(drop=True)
     inside = in_regions(table)
     splits = patient_folds(table, seed, chosen.own["folds"])
-    found = {
-        name: held_out(setting, chosen, table, inside, splits, ruled=name == "ocbnn", seed=seed)
-        for name in ("bnn", "ocbnn")
-    }
-    networks = {name: each.first for name, each in found.items()}
+    found: dict[str, HeldOut] = {}
+    networks: dict[str, Fitted] = {}
+    for name in ("bnn", "ocbnn"):
+        fitted = [
+            fit(setting, chosen, training_rows(table, inside, train), name == "ocbnn", seed)
+            for train, _ in splits
+        ]
+        networks[name] = fitted[0]
+        found[name] = held_out(table, inside, splits, fitted, seed)
     save_all(out / NAME, networks)
     tested = np.sort(np.concatenate([test for _, test in splits]))
     runs = {name: figures(table, inside, tested, each, seed) for name, each in found.items()}
@@ -103,28 +106,17 @@ def patient_folds(table: pd.DataFrame, seed: int, folds: int) -> Splits:
 
 
 def held_out(
-    setting: str,
-    chosen: Plan,
-    table: pd.DataFrame,
-    inside: np.ndarray,
-    splits: Splits,
-    *,
-    ruled: bool,
-    seed: int,
+    table: pd.DataFrame, inside: np.ndarray, splits: Splits, networks: Sequence[Fitted], seed: int
 ) -> HeldOut:
-    """Fit on each fold's training patients, without their rows in the regions, and predict the others."""
+    """What the network of each fold says of the fold's other patients."""
     chance, predicted = np.full(len(table), np.nan), np.zeros(len(table), dtype=np.int64)
-    violating: list[dict[str, float]] = []
-    first = None
-    for train, test in splits:
-        rows = training_rows(table, inside, train)
-        fitted = fit(setting, chosen, rows, ruled, seed)
-        first = first or fitted
+    violating = []
+    for (train, test), fitted in zip(splits, networks, strict=True):
         features = table.iloc[test][FEATURES]
         chance[test] = probability(fitted, features)
         predicted[test] = chance[test] >= 0.5 if isinstance(fitted, Posterior) else fitted.predict(features)
-        violating.append(points_violating(fitted, rows, seed))
-    return HeldOut(chance, predicted, over_folds(violating), first)
+        violating.append(points_violating(fitted, training_rows(table, inside, train), seed))
+    return HeldOut(chance, predicted, over_folds(violating))
 
 
 def over_folds(shares: Sequence[Mapping[str, float]]) -> dict[str, float | None]:

@@ -172,7 +172,7 @@ def digest(path: Path, columns: tuple[str, ...] = ()) -> str:
         if columns:
             return _digest_of_columns(path, columns)
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # it is readable
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
         raise FileError(
             f"{path.name} is not a table of text ({error}), so it is not the file that was expected."

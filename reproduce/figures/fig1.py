@@ -41,7 +41,8 @@ def fig1(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
 
 def fig5(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     """Figure 1's rows and rule with particles and with a variational posterior."""
-    frame, drawn = toys.figure_1(), {}
+    frame = toys.figure_1()
+    drawn: dict[str, Posterior] = {}
     for engine in ENGINES:
         both = with_and_without(plan("fig5", setting, quick=quick, part=engine), frame, [RULE], seed=seed)
         drawn |= {engine: both["ocbnn"], f"{engine}_baseline": both["baseline"]}

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from reproduce.registry import APPLICATIONS, expanded, experiment, fits
-from reproduce.watching import watching
 from sklearn.metrics import accuracy_score, f1_score
 
 import ocbnn
@@ -20,13 +18,15 @@ from reproduce.applications.common import (
     fit_estimator,
     mean_of,
     rules_path,
-    save,
     save_table,
     scores,
     with_errors,
 )
+from reproduce.experiments import APPLICATIONS, EXPERIMENTS, expanded, fits
 from reproduce.outcome import SETTINGS
 from reproduce.plans import plan
+from reproduce.progress import watching
+from reproduce.runs import save_all
 
 REAL = [
     ("clinical", "mimic3_demo", {"bnn", "ocbnn"}),
@@ -85,8 +85,7 @@ def test_standard_errors_grow_where_rows_of_a_patient_are_alike() -> None:
 
 @pytest.mark.parametrize("name", sorted(APPLICATIONS))
 def test_every_application_has_rules_and_all_three_settings(name: str) -> None:
-    with rules_path(name) as path:
-        assert path.is_file()
+    assert rules_path(name).is_file()
     engines = [plan(name, setting).engine.name for setting in SETTINGS]
     assert engines == (["svgd", "svgd", "bbb"] if name == "recidivism" else ["bbb", "bbb", "bbb"])
     assert expanded(["applications"]) == tuple(APPLICATIONS)
@@ -104,12 +103,11 @@ def test_the_command_beside_the_table_fits_the_same_model_to_the_last_bit(tmp_pa
         }
     )
     chosen = plan("credit", "ours", quick=True)
-    features, target = frame.drop(columns="SeriousDlqin2yrs"), frame["SeriousDlqin2yrs"]
+    features = frame.drop(columns="SeriousDlqin2yrs")
     declared = {"age": {"unit": "years", "bounds": (18, 120)}}
-    with rules_path("credit") as path:
-        fitted = fit_estimator(chosen, path, features, target, 3, declared)
-    save(tmp_path, "credit", "ocbnn", fitted)
-    command = save_table(tmp_path, "credit", frame, "SeriousDlqin2yrs", fitted)["fit_command"]
+    fitted = fit_estimator(chosen, frame, "SeriousDlqin2yrs", rules_path("credit"), 3, declared)
+    save_all(tmp_path / "credit", {"ocbnn": fitted})
+    command = save_table(tmp_path / "credit", "credit", frame, "SeriousDlqin2yrs", fitted)["fit_command"]
     result = run(*shlex.split(command)[1:])
     assert result.exit_code == 0, result.output
     ours, again = (ocbnn.load(tmp_path / "credit" / name) for name in ("ocbnn", "again"))
@@ -126,7 +124,7 @@ def test_a_smoke_run_on_the_real_rows_writes_everything(
 ) -> None:
     folder_of(folder)
     with watching(fits(name, setting, quick=True), shown=False) as watch:
-        outcome = experiment(name)(setting, 1, True, tmp_path)
+        outcome = EXPERIMENTS[name].run(setting, 1, True, tmp_path)
     assert watch.done == watch.fits
     assert set(outcome.runs) == runs
     for network in runs - {"truth"}:

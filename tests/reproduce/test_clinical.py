@@ -11,7 +11,6 @@ import pytest
 from ocbnn.schema import Schema
 from real_data import folder_of
 from reproduce.applications.clinical import (
-    BOUNDS,
     HeldOut,
     clinical,
     evenly_upsampled,
@@ -25,6 +24,7 @@ from reproduce.applications.clinical import (
 )
 from reproduce.applications.common import read_rules
 from reproduce.data import mimic3
+from reproduce.outcome import bounds
 from reproduce.plans import plan
 
 
@@ -111,5 +111,5 @@ def test_the_error_of_shares_is_that_between_folds_and_of_one_fold_that_of_its_p
 def test_the_bars_are_met_on_the_open_demo(tmp_path: Path) -> None:
     folder_of("mimic3_demo")
     outcome = clinical("ours", 3, False, tmp_path)
-    for bound in BOUNDS:
+    for bound in bounds("clinical"):
         assert bound.met(outcome.runs[bound.run][bound.figure]), bound

@@ -12,7 +12,6 @@ from ocbnn.schema import Schema
 from real_data import folder_of
 from reproduce.applications.common import read_rules
 from reproduce.applications.credit import (
-    BOUNDS,
     PAPERS_POSITIVES,
     Tables,
     best_threshold,
@@ -28,7 +27,7 @@ from reproduce.applications.credit import (
     without_young,
 )
 from reproduce.data import credit as data
-from reproduce.outcome import SETTINGS, Bound, Outcome
+from reproduce.outcome import SETTINGS, Bound, Outcome, bounds
 from reproduce.plans import plan
 
 
@@ -166,7 +165,7 @@ def on_the_real_rows(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bound", BOUNDS, ids=str)
+@pytest.mark.parametrize("bound", bounds("credit"), ids=str)
 def test_the_bars_are_met_on_the_real_rows(
     bound: Bound, on_the_real_rows: Outcome, request: pytest.FixtureRequest
 ) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
-from reproduce.check import main, verdicts
-from reproduce.notes import _texts
-from reproduce.published import PUBLISHED
-from reproduce.registry import EXPERIMENTS, FIGURES, expanded, experiment
 
-from reproduce.outcome import Bound, Outcome, PaperError, require_setting, write
+from command_line import run, words
+from reproduce.__main__ import app
+from reproduce.experiments import EXPERIMENTS, FIGURES, expanded
+from reproduce.outcome import Bound, Outcome, PaperError, bounds, expected, require_setting, write, write_text
+from reproduce.tables import has_table, verdicts
+
+OUTCOME = Outcome({"ocbnn": {"gap": 0.5, "threshold_difference": np.nan}})
+GOOD = Outcome({"ocbnn": {"gap": 0.0, "threshold_difference": 0.0}})
+"""Two outcomes of figure 4, which is held to two bounds."""
 
 
 def test_a_bound_is_missed_by_what_is_missing_or_not_a_number():
@@ -26,32 +29,36 @@ def test_a_bound_is_missed_by_what_is_missing_or_not_a_number():
     assert str(bound) == "ocbnn.epsilon_mean <= 0.01"
 
 
-OUTCOME = Outcome(
-    {"ocbnn": {"epsilon_mean": 0.5}, "baseline": {"epsilon_mean": np.nan}},
-    (Bound("ocbnn", "epsilon_mean", "<=", 0.01), Bound("baseline", "rhat_worst", "<=", 1.01)),
-    note="a note",
-)
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_bound_is_read_as_it_is_written(name):
+    assert [str(bound) for bound in bounds(name)] == expected().get(name, {}).get("bounds", [])
 
 
 def test_bounds_are_judged_in_ours_alone_and_never_in_smoke_runs(tmp_path):
-    missed = write(tmp_path / "a.json", OUTCOME, "a", "ours", 3, False, 1.23)
-    assert [str(bound) for bound in missed] == ["ocbnn.epsilon_mean <= 0.01", "baseline.rhat_worst <= 1.01"]
+    missed = write(tmp_path / "a.json", OUTCOME, "fig4", "ours", 3, False, 1.23)
+    assert [str(bound) for bound in missed] == ["ocbnn.gap <= 0.05", "ocbnn.threshold_difference <= 0.05"]
     content = json.loads((tmp_path / "a.json").read_text())
-    assert content["runs"] == {"ocbnn": {"epsilon_mean": 0.5}, "baseline": {"epsilon_mean": None}}
-    assert (content["name"], content["setting"], content["seed"], content["seconds"]) == ("a", "ours", 3, 1.2)
-    assert content["bounds"][0] == {"bound": "ocbnn.epsilon_mean <= 0.01", "value": 0.5, "met": False}
-    assert content["note"].startswith(
-        "a note Missed: ocbnn.epsilon_mean <= 0.01, is 0.5. Nothing is on record"
-    )
-    assert "Missed: baseline.rhat_worst <= 1.01, is not known." in content["note"]
+    assert content["runs"] == {"ocbnn": {"gap": 0.5, "threshold_difference": None}}
+    found = [content[name] for name in ("name", "setting", "seed", "seconds")]
+    assert found == ["fig4", "ours", 3, 1.2]
+    assert content["bounds"][0] == {"bound": "ocbnn.gap <= 0.05", "value": 0.5, "met": False}
+    assert content["note"].startswith("Missed: ocbnn.gap <= 0.05, is 0.5. Nothing is on record")
+    assert "Missed: ocbnn.threshold_difference <= 0.05, is not known." in content["note"]
     for setting, quick in (("paper", False), ("ours", True)):
-        assert write(tmp_path / "b.json", OUTCOME, "a", setting, 3, quick, 1.0) == []
+        assert write(tmp_path / "b.json", OUTCOME, "fig4", setting, 3, quick, 1.0) == []
         assert "bounds" not in json.loads((tmp_path / "b.json").read_text())
+
+
+def test_a_file_that_cannot_be_written_whole_leaves_nothing_behind(tmp_path):
+    (tmp_path / "a.json").mkdir()
+    with pytest.raises(OSError, match=r"a\.json"):
+        write_text(tmp_path / "a.json", "text")
+    assert list(tmp_path.iterdir()) == [tmp_path / "a.json"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc to compare with")
 def test_an_outcome_says_how_much_memory_it_took(tmp_path):
-    write(tmp_path / "a.json", OUTCOME, "a", "ours", 3, False, 1.0)
+    write(tmp_path / "a.json", OUTCOME, "fig4", "ours", 3, False, 1.0)
     told = json.loads((tmp_path / "a.json").read_text())["peak_mb"]
     lines = Path("/proc/self/status").read_text().splitlines()
     peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024 / 1e6
@@ -67,61 +74,42 @@ def test_names_stand_for_several_experiments_each_once():
         require_setting("mine")
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_is_a_function(name):
-    assert callable(experiment(name))
-    assert name in EXPERIMENTS
+def checked(folder):
+    return run("--check", "--out", folder, command=app)
 
 
-def test_the_check_of_a_folder_fails_where_a_bound_is_missed(tmp_path, capsys):
-    write(tmp_path / "a.json", OUTCOME, "a", "ours", 3, False, 1.0)
-    assert main([str(tmp_path)]) == 1
-    assert "MISSED  a (seed 3): ocbnn.epsilon_mean <= 0.01, is 0.5" in capsys.readouterr().out
-    write(
-        tmp_path / "a.json",
-        Outcome({"ocbnn": {"epsilon_mean": 0.0}}, OUTCOME.bounds[:1]),
-        "a",
-        "ours",
-        3,
-        False,
-        1.0,
-    )
-    assert main([str(tmp_path)]) == 0
-    with pytest.raises(PaperError, match="no outcome that is held to bounds"):
-        verdicts(tmp_path / "elsewhere")
+def test_the_check_of_a_folder_fails_where_a_bound_is_missed(tmp_path):
+    write(tmp_path / "a.json", OUTCOME, "fig4", "ours", 3, False, 1.0)
+    result = checked(tmp_path)
+    assert result.exit_code == 1
+    assert "MISSED  fig4 (seed 3): ocbnn.gap <= 0.05, is 0.5\n" in result.output
+    write(tmp_path / "a.json", GOOD, "fig4", "ours", 3, False, 1.0)
+    assert checked(tmp_path).exit_code == 0
+    nothing = checked(tmp_path / "elsewhere")
+    assert nothing.exit_code == 2
+    assert "no outcome that is held to bounds" in words(nothing)
 
 
-def test_the_check_looks_at_every_seed(tmp_path, capsys):
-    good = Outcome({"ocbnn": {"epsilon_mean": 0.0}}, OUTCOME.bounds[:1])
-    for seed, outcome in enumerate((good, good, OUTCOME)):
-        folder = tmp_path / f"seed-{seed}"
-        folder.mkdir()
-        write(folder / "a.json", outcome, "a", "ours", seed, False, 1.0)
-    assert [each.seed for each in verdicts(tmp_path)] == [0, 1, 2, 2]
-    assert main([str(tmp_path)]) == 1
-    assert "MISSED  a (seed 2): ocbnn.epsilon_mean <= 0.01, is 0.5" in capsys.readouterr().out
+def test_the_check_looks_at_every_seed(tmp_path):
+    for seed, outcome in enumerate((GOOD, GOOD, OUTCOME)):
+        write(tmp_path / f"seed-{seed}" / "a.json", outcome, "fig4", "ours", seed, False, 1.0)
+    assert [each.seed for each in verdicts(tmp_path)] == [0, 0, 1, 1, 2, 2]
+    result = checked(tmp_path)
+    assert result.exit_code == 1
+    assert "MISSED  fig4 (seed 2): ocbnn.gap <= 0.05, is 0.5\n" in result.output
 
 
 def test_a_bound_that_is_missed_is_said_with_what_limits_it(tmp_path):
-    outcome = Outcome({"ocbnn": {"f1": 0.3}}, (Bound("ocbnn", "f1", ">=", 0.35),))
-    write(tmp_path / "credit.json", outcome, "credit", "ours", 0, False, 1.0)
-    said = json.loads((tmp_path / "credit.json").read_text("utf-8"))["note"]
-    assert said.startswith("Missed: ocbnn.f1 >= 0.35, is 0.3. Young borrowers")
-    assert "Tried: " in said
-    write(
-        tmp_path / "credit.json",
-        Outcome({"ocbnn": {"f1": 0.4}}, outcome.bounds),
-        "credit",
-        "ours",
-        0,
-        False,
-        1.0,
-    )
-    assert "note" not in json.loads((tmp_path / "credit.json").read_text("utf-8"))
+    met = {bound.figure: bound.limit for bound in bounds("credit")}
+    for f1, said in ((0.3, "Missed: ocbnn.f1 >= 0.35, is 0.3. Young borrowers"), (0.4, None)):
+        outcome = Outcome({"ocbnn": {**met, "f1": f1}})
+        write(tmp_path / "credit.json", outcome, "credit", "ours", 0, False, 1.0)
+        note = json.loads((tmp_path / "credit.json").read_text("utf-8")).get("note")
+        assert note is None if said is None else (note.startswith(said) and "Tried: " in note)
 
 
 def test_the_reference_says_which_figures_are_far_from_the_published_ones(tmp_path):
-    near = {run: dict(figures) for run, figures in PUBLISHED["credit"].items()}
+    near = {name: dict(figures) for name, figures in expected()["credit"]["published"].items()}
     far = {**near, "ocbnn": {**near["ocbnn"], "recourse": 0.2}}
     for runs, said in ((near, None), (far, "ocbnn.recourse 0.200 (published 0.379)")):
         write(tmp_path / "a.json", Outcome(runs), "credit", "reference", 0, False, 1.0)
@@ -129,8 +117,8 @@ def test_the_reference_says_which_figures_are_far_from_the_published_ones(tmp_pa
         assert found is None if said is None else f": {said}. The authors' code" in found
 
 
-def test_every_note_is_of_a_bound_that_exists():
-    for name, notes in _texts()["ours"].items():
-        module = import_module(f"reproduce.{EXPERIMENTS[name].split(':')[0]}")
-        assert set(notes) <= {bound.figure for bound in module.BOUNDS}
-    assert set(_texts()["reference"]) == set(PUBLISHED)
+def test_every_expectation_is_of_an_experiment_and_every_note_of_a_bound():
+    assert set(expected()) <= set(EXPERIMENTS)
+    for name, each in expected().items():
+        assert set(each.get("notes", {})) <= {bound.figure for bound in bounds(name)}
+        assert has_table(name) == ("reference" in each) == ("shown" in each)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from reproduce.registry import FIGURES
 
 from ocbnn.inference import ess
 from ocbnn.inference.engines import ENGINES
 from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.engines.svgd import Svgd
 from ocbnn.model.terms import Dirichlet, GaussianMixture, NegativeExponential
+from reproduce.experiments import FIGURES
 from reproduce.outcome import SETTINGS, PaperError
 from reproduce.plans import plan
 

@@ -16,7 +16,6 @@ from ocbnn.regions import sample
 from real_data import folder_of
 from reproduce.applications.common import read_rules
 from reproduce.applications.recidivism import (
-    BOUNDS,
     boxed_rule,
     figures,
     left_out,
@@ -26,6 +25,7 @@ from reproduce.applications.recidivism import (
     statistics,
 )
 from reproduce.data import compas
+from reproduce.outcome import bounds
 from reproduce.plans import plan
 
 
@@ -60,7 +60,7 @@ def test_calling_one_group_high_risk_is_a_gap_of_one() -> None:
 
 def test_the_rule_asks_for_what_people_did() -> None:
     table = made_up()
-    schema = papers_schema(plan("recidivism", "paper"), table, list(compas.FEATURES))
+    schema = papers_schema(plan("recidivism", "paper"), table)
     (rule,) = read_rules("recidivism", schema)
     coded = schema.encode(table)
     assert rule.region.contains(coded, schema).all()
@@ -70,7 +70,7 @@ def test_the_rule_asks_for_what_people_did() -> None:
 @pytest.mark.parametrize("setting", ["paper", "reference"])
 def test_the_papers_table_has_only_three_standardised_columns(setting: str) -> None:
     table = made_up()
-    schema = papers_schema(plan("recidivism", setting), table, list(compas.FEATURES))
+    schema = papers_schema(plan("recidivism", setting), table)
     inputs = schema.to_model(schema.encode(table))
     for place, name in enumerate(compas.FEATURES):
         if name in ("age", "priors_count", "length_of_stay"):
@@ -84,7 +84,7 @@ def test_the_reference_region_is_a_box_around_the_mean_of_all_but_what_people_di
     features: tuple[str, ...],
 ) -> None:
     table = made_up()
-    schema = papers_schema(plan("recidivism", "reference"), table, list(features))
+    schema = papers_schema(plan("recidivism", "reference"), table[[*features, compas.TARGET]])
     rule = boxed_rule(schema, table, 0.2)
     points = sample(0, rule.region, schema, None, 200, "uniform")
     for name in features:
@@ -122,7 +122,7 @@ def test_without_fairlearn_the_details_say_so(monkeypatch: pytest.MonkeyPatch) -
 def test_the_bars_are_met_on_the_real_rows(tmp_path: Path) -> None:
     folder_of("compas")
     outcome = recidivism("ours", 3, False, tmp_path)
-    for bound in BOUNDS:
+    for bound in bounds("recidivism"):
         assert bound.met(outcome.runs[bound.run][bound.figure]), bound
     assert set(outcome.runs) == {"bnn", "ocbnn", "bnn_without_race", "ocbnn_without_race"}
     assert (tmp_path / "recidivism.png").is_file()

@@ -7,17 +7,15 @@ import json
 import re
 
 import pytest
-from reproduce.published import PUBLISHED
-from reproduce.registry import EXPERIMENTS, FIGURES, GROUPS, fits
-from reproduce.watching import Watch, one_fit, time_left, watching
 from rich.console import Console
 
 import ocbnn
 from command_line import interrupt, run, words
-from ocbnn.inference.progress import Tick
-from reproduce import reproduce
-from reproduce.outcome import Outcome
-from reproduce.tables import SHOWN
+from ocbnn.inference import Tick
+from reproduce.__main__ import app
+from reproduce.experiments import EXPERIMENTS, FIGURES, GROUPS, Experiment, fits, reproduce
+from reproduce.outcome import Outcome, expected
+from reproduce.progress import Watch, one_fit, time_left, watching
 
 PROMISED = (
     "rhat_worst",
@@ -74,20 +72,22 @@ def test_ctrl_c_ends_the_whole_run_and_says_what_is_left(after, tmp_path, monkey
     assert not (tmp_path / "fig3b.json").exists()
     monkeypatch.undo()
     interrupt(monkeypatch, after)
-    result = run("reproduce", "fig3b", "--quick", "--out", tmp_path)
+    result = run("fig3b", "--quick", "--out", tmp_path, command=app)
     assert result.exit_code == 130
     assert "Left to do: fig3b (ours)" in words(result)
     assert "resume" not in words(result)
 
 
 def test_several_seeds_have_folders_of_their_own_and_a_table_together(tmp_path, monkeypatch):
-    runs = {name: dict.fromkeys(SHOWN["credit"], 0.5) for name in PUBLISHED["credit"]}
+    runs = {
+        name: dict.fromkeys(expected()["credit"]["shown"], 0.5) for name in expected()["credit"]["published"]
+    }
 
     def credit(setting, seed, quick, out):
         return Outcome({name: {**figures, "f1": 0.3 + 0.1 * seed} for name, figures in runs.items()})
 
-    monkeypatch.setattr("reproduce.applications.credit.credit", credit)
-    result = run("reproduce", "credit", "--seed", 1, "--seeds", 3, "--quick", "--out", tmp_path)
+    monkeypatch.setitem(EXPERIMENTS, "credit", Experiment(credit, 1))
+    result = run("credit", "--seed", 1, "--seeds", 3, "--quick", "--out", tmp_path, command=app)
     assert result.exit_code == 0, result.output
     assert "3 seeds together" in words(result)
     written = [json.loads((tmp_path / f"seed-{seed}" / "credit.json").read_text()) for seed in (1, 2, 3)]
@@ -96,8 +96,29 @@ def test_several_seeds_have_folders_of_their_own_and_a_table_together(tmp_path, 
 
 
 def test_help_names_every_experiment():
-    shown = words(run("reproduce", "--help"))
+    shown = words(run("--help", command=app))
     assert not [name for name in (*EXPERIMENTS, *GROUPS) if not re.search(rf"\b{name}\b", shown)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("fig99 --out {}/r", "no experiment 'fig99'"),
+        ("fig1 --setting theirs --out {}/r", "no setting 'theirs'"),
+        ("fig1 --out {}/table.csv/r", "is not a folder"),
+        ("fig1 --out {}", "fig1.json is a folder where a file should be"),
+        ("--out {}/r", "Name an experiment"),
+        ("fig1 --quick --check --out {}/r --seeds 0", "Invalid value"),
+    ],
+)
+def test_wrong_use_is_a_sentence_before_any_work(arguments, said, tmp_path):
+    (tmp_path / "table.csv").write_text("a,b\n")
+    (tmp_path / "fig1.json").mkdir()
+    result = run(*arguments.format(tmp_path).split(), command=app)
+    assert result.exit_code == 2
+    assert said in words(result)
+    assert "Traceback" not in result.output
+    assert not list((tmp_path / "r").glob("*"))
 
 
 class TestBar:

@@ -12,15 +12,15 @@ import ocbnn
 from ocbnn.inference.feed import Feed
 from posterior_cases import class_constants, constants, lines
 from reproduce.data import toys
-from reproduce.figures.fig1 import far, width_ratio
+from reproduce.figures.fig1 import FAR, width_ratio
 from reproduce.figures.fig4 import SKILL, threshold
-from reproduce.runs import band, build, fit_rmse, mixing_figures, rule_figures, save
+from reproduce.runs import band, build, fit_rmse, mixing_figures, rule_figures, save_all
 
 GRID = pd.DataFrame({"x": np.linspace(-5.0, 5.0, 7)})
 
 
 def test_draws_of_a_prior_are_a_saved_model_that_samples_functions(small_prior, tmp_path):
-    save(tmp_path, "fig1", {"prior": small_prior})
+    save_all(tmp_path / "fig1", {"prior": small_prior})
     loaded = ocbnn.load(tmp_path / "fig1" / "prior")
     values = loaded.sample_function(GRID)
     assert values.shape == (40, 7)
@@ -33,7 +33,7 @@ def test_a_classifiers_posterior_loads_with_its_labels(small_plan, tmp_path):
     plan = replace(small_plan, model={"hidden": (3,), "standardize": False})
     model = build(plan, toys.figure_2(), seed=0)
     draws = np.random.default_rng(0).normal(size=(1, 5, model.size))
-    save(tmp_path, "fig2", {"baseline": ocbnn.posterior.Posterior(draws, model, {"chains": False})})
+    save_all(tmp_path / "fig2", {"baseline": ocbnn.posterior.Posterior(draws, model, {"chains": False})})
     loaded = ocbnn.load(tmp_path / "fig2" / "baseline")
     rows = toys.figure_2()[["x1", "x2"]]
     assert loaded.sample_function(rows).shape == (5, 24, 3)
@@ -63,7 +63,7 @@ def test_bands_twice_as_wide_have_the_ratio_two():
     narrow, wide = (
         lines(np.zeros((2, 200)), factor * noise, ["if 0 <= x <= 1 then y <= 1"]) for factor in (1, 2)
     )
-    assert width_ratio(wide, narrow, far()) == pytest.approx(2.0)
+    assert width_ratio(wide, narrow, FAR) == pytest.approx(2.0)
 
 
 def test_chains_that_agree_have_r_hat_1_and_particles_have_none():

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from reproduce.outcome import PaperError
-from reproduce.tables import PUBLISHED, SHOWN, cell, table
+from reproduce.outcome import PaperError, expected
+from reproduce.tables import cell, table
+
+PUBLISHED = {name: each["published"] for name, each in expected().items() if "published" in each}
+SHOWN = {name: expected()[name]["shown"] for name in PUBLISHED}
 
 
 def written(folder: Path, seed: int, **changes: object) -> Path:
