@@ -34,9 +34,8 @@ app.command("check")(check)
 app.command("enforce")(enforce)
 app.command("report")(report)
 app.command("learn-prior")(learn_prior)
-app.command("reproduce", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(
-    reproduce
-)
+MOVED = {"ignore_unknown_options": True, "allow_extra_args": True}
+app.command("reproduce", hidden=True, context_settings=MOVED)(reproduce)
 
 
 def main() -> None:
