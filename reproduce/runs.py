@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from ocbnn import AmortizedPrior, Model, OCBNNWarning, Schema, infer, parse_rule
+from ocbnn import AmortizedPrior, Constraint, Model, OCBNNWarning, Schema, infer, parse_rule
 from ocbnn.amortize import Learning
 from ocbnn.checking import check_rules, mixing
 from ocbnn.estimators import save_posterior
@@ -105,46 +105,56 @@ def with_and_without(
     return found
 
 
-def learnt_prior(plan: Plan, rules: Sequence[str], schema: Schema, *, seed: int) -> AmortizedPrior:
-    """The amortized prior of these rules for the plan's network, in raw units as everything of the paper's.
+def learnt_prior(
+    plan: Plan, rules: Sequence[Constraint], schema: Schema, *, seed: int, **changes: Any
+) -> AmortizedPrior:
+    """The amortized prior of these rules for the plan's network.
 
     Options are the plan's own numbers: `objective`, `observation`, `noise`, `divergence`, `concentration`,
-    and of learning `paper_steps` (the paper's early stopping) and `initial_scale`, or `steps`, `starts`.
+    `sampler`, and of learning `paper_steps` (the paper's early stopping) and `initial_scale`, or `steps`,
+    `starts`. `changes` are further options of `AmortizedPrior.learn`.
     """
     own = plan.own
-    raw = Model.build(schema=schema, standardize=False).schema
-    assert raw is not None
     if "paper_steps" in own:
         learning = Learning.paper(int(own["paper_steps"]), own.get("initial_scale", 1.0))
     else:
         learning = Learning(**{name: own[name] for name in ("steps", "starts") if name in own})
     chosen = ("objective", "observation", "divergence", "concentration", "sampler")
+    options: dict[str, Any] = {name: own[name] for name in chosen if name in own}
+    options["noise"] = own.get("noise", plan.model.get("noise"))
+    hidden, activation = tuple(plan.model["hidden"]), plan.model["activation"]
     with warnings.catch_warnings(), one_fit():
         # The paper's way does not keep its rules, which the figures show; its warnings are for users.
         warnings.simplefilter("ignore", OCBNNWarning)
         return AmortizedPrior.learn(
-            [parse_rule(rule, raw, tolerance=plan.tolerance) for rule in rules],
-            raw,
-            hidden=plan.model["hidden"],
-            activation=plan.model["activation"],
-            noise=own.get("noise", plan.model.get("noise")),
+            rules,
+            schema,
+            hidden=hidden,
+            activation=activation,
             learning=learning,
             seed=seed,
-            **{name: own[name] for name in chosen if name in own},
+            **{**options, **changes},
         )
 
 
-def under_learnt_prior(
-    plan: Plan, prior: AmortizedPrior, frame: pd.DataFrame, schema: Schema, probes: pd.DataFrame, *, seed: int
-) -> dict[str, Posterior]:
-    """The rows without a rule, the rows under a prior that has learnt it, and that prior by itself."""
+def with_learnt_prior(
+    plan: Plan, rule: str, frame: pd.DataFrame, schema: Schema, probes: pd.DataFrame, *, seed: int
+) -> tuple[dict[str, Posterior], Figures]:
+    """The rows without a rule, the rows under a prior that has learnt it, that prior by itself; its figures.
+
+    All of it is in raw units, as the paper has it.
+    """
+    raw = Model.build(schema=schema, standardize=False).schema
+    assert raw is not None
+    prior = learnt_prior(plan, [parse_rule(rule, raw, tolerance=plan.tolerance)], raw, seed=seed)
     common: dict[str, Any] = {"seed": seed, "probes": probes}
     learnt: dict[str, Any] = {**common, "schema": prior.schema, "base": prior}
-    return {
+    found = {
         "baseline": run(plan, frame, schema=schema, **common),
         "ocbnn": run(plan, frame, **learnt),
         "prior": run(plan, frame, prior_only=True, **learnt),
     }
+    return found, {"kl": prior.findings.kl, "concentration": prior.findings.concentration}
 
 
 def save_all(folder: Path, fitted: Mapping[str, Any]) -> None:

@@ -85,6 +85,29 @@ def fit_estimator(
     return estimator
 
 
+def papers_schema(
+    plan: Plan, rows: pd.DataFrame, target: str, standardised: Sequence[str], **others: Any
+) -> Schema:
+    """Only some columns are standardised, `others` is declared of all others; the reference's box is real."""
+    features = rows.drop(columns=target)
+    columns: dict[str, dict[str, Any]] = {str(name): {} for name in features}
+    for name, declared in columns.items():
+        if name not in standardised:
+            declared |= {"transform": "none", **others}
+        if plan.own["region"] == "box":  # 0.2 standard deviations may hold no whole number
+            declared["kind"] = "continuous"
+    return Schema.infer(features, target=rows[target], task="classification", columns=columns)
+
+
+def box_conditions(plan: Plan, rows: pd.DataFrame, but: Sequence[str]) -> list[str]:
+    """The reference's box: some standard deviations around the mean of each column but some (errata D5)."""
+    conditions = []
+    for name in [name for name in rows if name not in but] if plan.own["region"] == "box" else ():
+        mean, reach = rows[name].mean(), plan.own["box"] * rows[name].std()
+        conditions.append(f"{mean - reach} <= `{name}` <= {mean + reach}")
+    return conditions
+
+
 def posterior_of(
     plan: Plan,
     rows: pd.DataFrame,

@@ -17,10 +17,12 @@ from reproduce.applications.common import (
     Statistic,
     among,
     area,
+    box_conditions,
     fit_estimator,
     gradient_boosting,
     logistic_regression,
     mean_of,
+    papers_schema,
     posterior_of,
     probability,
     read_rules,
@@ -106,7 +108,7 @@ def fit(setting: str, chosen: Plan, rows: pd.DataFrame, young: pd.DataFrame | No
     """One network: under the rule where `young` says whom it is about."""
     if setting == "ours":
         return fit_estimator(chosen, rows, data.TARGET, None if young is None else rules_path(NAME), seed)
-    schema = papers_schema(chosen, rows)
+    schema = papers_schema(chosen, rows, data.TARGET, STANDARDISED)
     rules = () if young is None else papers_rules(chosen, young)
     return posterior_of(chosen, rows, data.TARGET, rules, seed, schema)
 
@@ -117,25 +119,10 @@ def whom_it_is_about(chosen: Plan, tables: Tables) -> pd.DataFrame:
     return rows[data.young(rows)]
 
 
-def papers_schema(chosen: Plan, rows: pd.DataFrame) -> Schema:
-    """Only age, income and the number of lines are standardised; the reference's box is of real numbers."""
-    columns: dict[str, dict[str, Any]] = {str(name): {} for name in _features(rows)}
-    for name, declared in columns.items():
-        if name not in STANDARDISED:
-            declared["transform"] = "none"
-        if chosen.own["region"] == "box":  # 0.2 standard deviations may hold no whole number
-            declared["kind"] = "continuous"
-    return Schema.infer(_features(rows), target=rows[data.TARGET], task="classification", columns=columns)
-
-
 def papers_rules(chosen: Plan, young: pd.DataFrame) -> tuple[str, ...]:
     """The rule, in the reference setting within a box around the mean of the young in all other columns."""
     conditions = [f"age < {data.YOUNG}", f"{data.UTILISATION} > {data.utilisation_threshold(young)}"]
-    boxed = _features(young).columns if chosen.own["region"] == "box" else ()
-    for name in boxed:
-        if name not in ("age", data.UTILISATION):
-            mean, reach = young[name].mean(), chosen.own["box"] * young[name].std()
-            conditions.append(f"{mean - reach} <= `{name}` <= {mean + reach}")
+    conditions += box_conditions(chosen, young, but=("age", data.UTILISATION, data.TARGET))
     return (f"if {' and '.join(conditions)} then {data.TARGET} = 0",)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,17 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 from ocbnn import AmortizedPrior, Constraint, Schema, parse_rule
-from ocbnn.amortize import Learning
 from reproduce.applications.common import (
     Fitted,
     Labels,
     Probabilities,
     Statistic,
+    box_conditions,
     fit_estimator,
     gradient_boosting,
     logistic_regression,
     mean_of,
+    papers_schema,
     posterior_of,
     probability,
     read_rules,
@@ -35,8 +36,7 @@ from reproduce.data import compas
 from reproduce.outcome import Outcome
 from reproduce.pictures import draw
 from reproduce.plans import Plan, plan
-from reproduce.progress import one_fit
-from reproduce.runs import save_all
+from reproduce.runs import learnt_prior, save_all
 
 NAME = "recidivism"
 FEATURES = list(compas.FEATURES)
@@ -87,58 +87,30 @@ def fit(setting: str, chosen: Plan, rows: pd.DataFrame, ruled: bool, seed: int) 
     """One network: of the library's own way in `ours`, with an amortized prior and particles otherwise."""
     if setting == "ours":
         return fit_estimator(chosen, rows, compas.TARGET, rules_path(NAME) if ruled else None, seed)
-    schema = papers_schema(chosen, rows)
+    schema = papers_schema(chosen, rows, compas.TARGET, STANDARDISED, kind="binary")
     prior = amortized(chosen, schema, rows, seed) if ruled else None
     return posterior_of(chosen, rows, compas.TARGET, (), seed, schema, base=prior)
 
 
-def papers_schema(chosen: Plan, rows: pd.DataFrame) -> Schema:
-    """Only age, priors_count and length_of_stay are standardised; the reference's box is of real numbers."""
-    features = rows.drop(columns=compas.TARGET)
-    columns: dict[str, dict[str, Any]] = {str(name): {} for name in features}
-    for name, declared in columns.items():
-        if name not in STANDARDISED:
-            declared |= {"kind": "binary", "transform": "none"}
-        if chosen.own["region"] == "box":  # 0.2 standard deviations may hold no whole number
-            declared["kind"] = "continuous"
-    return Schema.infer(features, target=rows[compas.TARGET], task="classification", columns=columns)
-
-
-def amortized(chosen: Plan, schema: Schema, table: pd.DataFrame, seed: int) -> AmortizedPrior:
+def amortized(chosen: Plan, schema: Schema, rows: pd.DataFrame, seed: int) -> AmortizedPrior:
     """The rule learnt into a Gaussian over weights, as the paper's appendix says (or its code does)."""
-    own = chosen.own
-    rule = read_rules(NAME, schema)[0]
-    if own["region"] == "box":  # errata D5
-        rule = boxed_rule(schema, table, own["box"])
-    with_race = compas.RACE in schema.names
-    with one_fit():
-        return AmortizedPrior.learn(
-            [rule],
-            schema,
-            hidden=tuple(chosen.model["hidden"]),
-            activation=chosen.model["activation"],
-            data=table[list(schema.names)],
-            objective="linearized",
-            divergence="symmetric-kl",
-            concentration=own["shrink_with_race"] if with_race else own["shrink_without_race"],
-            sampler="uniform" if own["region"] == "box" else "hull",
-            learning=Learning.paper(own["epochs"], own.get("initial_scale", 1.0)),
-            seed=seed,
-        )
+    features = rows[list(schema.names)]
+    shrink = "shrink_with_race" if compas.RACE in schema.names else "shrink_without_race"
+    rules = papers_rules(chosen, schema, features)
+    return learnt_prior(chosen, rules, schema, seed=seed, data=features, concentration=chosen.own[shrink])
 
 
-def boxed_rule(schema: Schema, table: pd.DataFrame, width: float) -> Constraint:
-    """The rule in a box of some standard deviations around the mean of every other column (errata D5).
+def papers_rules(chosen: Plan, schema: Schema, features: pd.DataFrame) -> Sequence[Constraint]:
+    """The rule; in the reference setting within a box around the mean of every other column.
 
     In it two_year_recid is any number from 0 to 1, and so is the probability that is asked for.
     """
-    conditions = [f"0 <= {RECID} <= 1"]
-    for name in schema.names:
-        if name != RECID:
-            mean, reach = table[name].mean(), width * table[name].std()
-            conditions.append(f"{mean - reach} <= {name} <= {mean + reach}")
-    text = f"if {' and '.join(conditions)} then P({compas.TARGET} = 1) = {RECID}"
-    return parse_rule(text, schema, name="by what people did")
+    box = box_conditions(chosen, features, but=(RECID,))
+    if not box:
+        return read_rules(NAME, schema)
+    conditions = " and ".join([f"0 <= {RECID} <= 1", *box])
+    text = f"if {conditions} then P({compas.TARGET} = 1) = {RECID}"
+    return [parse_rule(text, schema, name="by what people did")]
 
 
 def figures(table: pd.DataFrame, chance: Probabilities, *, seed: int) -> dict[str, float | None]:

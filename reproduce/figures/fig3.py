@@ -17,7 +17,7 @@ from reproduce.data import toys
 from reproduce.outcome import Outcome
 from reproduce.pictures import draw, functions, line
 from reproduce.plans import Plan, plan
-from reproduce.runs import build, drawn, learnt_prior, measured, under_learnt_prior, with_and_without
+from reproduce.runs import build, drawn, measured, with_and_without, with_learnt_prior
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,8 +41,7 @@ def fig3a(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     chosen, frame = plan("fig3a", setting, quick=quick), toys.figure_3a()
     schema = Schema.infer(frame, target="y", columns={"x": {"bounds": EXTENT}})
     probes = line(*EXTENT, 41)
-    prior = learnt_prior(chosen, [toys.FIGURE_3A_RULE], schema, seed=seed)
-    found = under_learnt_prior(chosen, prior, frame, schema, probes, seed=seed)
+    found, prior = with_learnt_prior(chosen, toys.FIGURE_3A_RULE, frame, schema, probes, seed=seed)
     runs = measured(out / "fig3a", found, [toys.FIGURE_3A_RULE], frame, probes, near_figures, seed=seed)
 
     def allowed(ax: Axes) -> None:
@@ -59,8 +58,7 @@ def fig3a(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
         background=allowed,
     )
     draw(out, "fig3a", [panel])
-    kl, concentration = prior.findings.kl, prior.findings.concentration
-    return Outcome(runs, {"prior": {"kl": kl, "concentration": concentration}})
+    return Outcome(runs, {"prior": prior})
 
 
 def near_figures(posterior: Posterior) -> dict[str, float]:

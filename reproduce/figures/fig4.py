@@ -15,7 +15,7 @@ from reproduce.data import toys
 from reproduce.outcome import Outcome
 from reproduce.pictures import CLASS_COLOURS, Panel, draw, frame_axes
 from reproduce.plans import plan
-from reproduce.runs import class_probabilities, learnt_prior, measured, under_learnt_prior
+from reproduce.runs import class_probabilities, measured, with_learnt_prior
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,14 +31,12 @@ def fig4(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     frame = toys.figure_4(strict=bool(chosen.own.get("strict", False)))
     schema = Schema.infer(frame, target="y", columns={"x2": {"bounds": (0.0, 1.0)}})
     probes = pd.concat([at(group, SKILL[::5]) for group in GROUPS], ignore_index=True)
-    prior = learnt_prior(chosen, [RULE], schema, seed=seed)
-    drawn = under_learnt_prior(chosen, prior, frame, schema, probes, seed=seed)
+    drawn, prior = with_learnt_prior(chosen, RULE, frame, schema, probes, seed=seed)
     runs = measured(out / "fig4", drawn, [RULE], frame, probes, fairness_figures, seed=seed)
     draw(
         out, "fig4", [panel(drawn["baseline"], "(a) BNN", frame), panel(drawn["ocbnn"], "(b) OC-BNN", frame)]
     )
-    kl, concentration = prior.findings.kl, prior.findings.concentration
-    return Outcome(runs, {"prior": {"kl": kl, "concentration": concentration}})
+    return Outcome(runs, {"prior": prior})
 
 
 def at(group: int, skill: np.ndarray) -> pd.DataFrame:

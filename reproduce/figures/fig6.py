@@ -45,7 +45,7 @@ def fig6(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
         for index, band in enumerate(toys.FIGURE_6_BANDS):
             ask(ax, band, "a rule applies" if index == 0 else None)
         x = line(-5.0, 5.0)["x"]
-        ax.plot(x, toys.truth_6(x.to_numpy()), color=style.MET, ls=":", label="truth")
+        ax.plot(x, toys.truth_6(x.to_numpy()), color=style.INK, ls=":", label="truth")
 
     panel = functions(
         "noisy rows and three value rules",

@@ -10,9 +10,10 @@ from ocbnn.regions import sample
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 from real_data import folder_of
-from reproduce.applications.common import read_rules
+from reproduce.applications.common import papers_schema, read_rules
 from reproduce.applications.credit import (
     PAPERS_POSITIVES,
+    STANDARDISED,
     Tables,
     best_threshold,
     calibration_error,
@@ -20,7 +21,6 @@ from reproduce.applications.credit import (
     figures,
     in_region,
     papers_rules,
-    papers_schema,
     recourse,
     truth,
     whom_it_is_about,
@@ -122,7 +122,7 @@ def test_the_blind_tables_have_nobody_below_35() -> None:
 def test_the_box_of_the_reference_is_around_the_young_that_are_given() -> None:
     rows = made_up().assign(late=lambda t: (t.index % 5 == 0).astype(int) * 2)
     young, chosen = rows[data.young(rows)], plan("credit", "reference", quick=True)
-    schema = papers_schema(chosen, rows)
+    schema = papers_schema(chosen, rows, data.TARGET, STANDARDISED)
     (text,) = papers_rules(chosen, young)
     points = sample(0, parse_rule(text, schema).region, schema, None, 50)
     assert 0 < points[:, schema.index("late")].min() <= points[:, schema.index("late")].max() < 1

@@ -13,14 +13,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ocbnn.regions import sample
+from ocbnn.schema import Schema
 from real_data import folder_of
-from reproduce.applications.common import read_rules
+from reproduce.applications.common import papers_schema, read_rules
 from reproduce.applications.recidivism import (
-    boxed_rule,
+    STANDARDISED,
     figures,
     left_out,
     others,
-    papers_schema,
+    papers_rules,
     recidivism,
     statistics,
 )
@@ -37,6 +38,10 @@ def made_up(rows: int = 400, seed: int = 0) -> pd.DataFrame:
     frame["length_of_stay"] = generator.integers(-1, 60, rows)
     frame[compas.TARGET] = generator.binomial(1, 0.2, rows)
     return frame
+
+
+def schema_of(setting: str, rows: pd.DataFrame) -> Schema:
+    return papers_schema(plan("recidivism", setting), rows, compas.TARGET, STANDARDISED, kind="binary")
 
 
 def test_obeying_the_rule_leaves_no_gap_among_people_who_did_the_same() -> None:
@@ -60,7 +65,7 @@ def test_calling_one_group_high_risk_is_a_gap_of_one() -> None:
 
 def test_the_rule_asks_for_what_people_did() -> None:
     table = made_up()
-    schema = papers_schema(plan("recidivism", "paper"), table)
+    schema = schema_of("paper", table)
     (rule,) = read_rules("recidivism", schema)
     coded = schema.encode(table)
     assert rule.region.contains(coded, schema).all()
@@ -70,7 +75,7 @@ def test_the_rule_asks_for_what_people_did() -> None:
 @pytest.mark.parametrize("setting", ["paper", "reference"])
 def test_the_papers_table_has_only_three_standardised_columns(setting: str) -> None:
     table = made_up()
-    schema = papers_schema(plan("recidivism", setting), table)
+    schema = schema_of(setting, table)
     inputs = schema.to_model(schema.encode(table))
     for place, name in enumerate(compas.FEATURES):
         if name in ("age", "priors_count", "length_of_stay"):
@@ -84,8 +89,8 @@ def test_the_reference_region_is_a_box_around_the_mean_of_all_but_what_people_di
     features: tuple[str, ...],
 ) -> None:
     table = made_up()
-    schema = papers_schema(plan("recidivism", "reference"), table[[*features, compas.TARGET]])
-    rule = boxed_rule(schema, table, 0.2)
+    schema = schema_of("reference", table[[*features, compas.TARGET]])
+    (rule,) = papers_rules(plan("recidivism", "reference"), schema, table[list(features)])
     points = sample(0, rule.region, schema, None, 200, "uniform")
     for name in features:
         column = points[:, schema.index(name)]
