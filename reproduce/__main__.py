@@ -68,14 +68,11 @@ def command(
     from reproduce.outcome import PaperError
     from reproduce.tables import verdicts
 
-    def say(text: object) -> None:
-        if not quiet:
-            typer.echo(text)
-
     try:
         if not names and not check:
             raise PaperError("Name an experiment, such as fig1 or all; --help lists them.")
         with _warnings_as_sentences():
+            say = (lambda text: None) if quiet else typer.echo
             reproduce(names or (), setting, out, seed, quick, say, seeds=seeds, bar=not quiet)
         found = verdicts(out) if check else []
     except KeyboardInterrupt as interruption:
@@ -87,7 +84,8 @@ def command(
         typer.echo(f"reproduce: {error}", err=True)
         raise typer.Exit(WRONG_USE) from None
     for verdict in found:
-        say(verdict)
+        if not quiet or not verdict.met:
+            typer.echo(verdict)
     if not all(verdict.met for verdict in found):
         raise typer.Exit(MISSED)
 

@@ -36,7 +36,7 @@ def verdicts(folder: Path) -> list[Verdict]:
     found = [
         Verdict(content["name"], content["seed"], each["bound"], each["value"], each["met"])
         for path in (*sorted(folder.glob("*.json")), *sorted(folder.glob("seed-*/*.json")))
-        for content in [json.loads(path.read_text(encoding="utf-8"))]
+        for content in [read(path)]
         for each in content.get("bounds", [])
     ]
     if not found:
@@ -44,6 +44,22 @@ def verdicts(folder: Path) -> list[Verdict]:
             f"{folder} holds no outcome that is held to bounds; run `python -m reproduce all --out {folder}`."
         )
     return found
+
+
+def read(path: Path) -> dict[str, Any]:
+    """An outcome that `reproduce` wrote.
+
+    Raises:
+        PaperError: the file is something else, or damaged.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if {"name", "setting", "seed", "runs"} <= set(content):
+            return content
+        reason = "it has no name, setting, seed or runs"
+    except (OSError, ValueError, TypeError) as error:
+        reason = str(error)
+    raise PaperError(f"{path} is not an outcome that `reproduce` wrote: {reason}. Move it elsewhere.")
 
 
 def has_table(name: str) -> bool:
@@ -57,18 +73,18 @@ def table(paths: Sequence[Path]) -> str:
     Raises:
         PaperError: the files are not of one application and one setting.
     """
-    read = [json.loads(Path(path).read_text(encoding="utf-8")) for path in paths]
-    kinds = {(each["name"], each["setting"]) for each in read}
-    if len(kinds) != 1 or not has_table(read[0]["name"]):
+    outcomes = [read(path) for path in paths]
+    kinds = {(each["name"], each["setting"]) for each in outcomes}
+    if len(kinds) != 1 or not has_table(outcomes[0]["name"]):
         raise PaperError(f"One table is of one application and one setting, not of {sorted(kinds)}.")
-    name = read[0]["name"]
+    name = outcomes[0]["name"]
     published, shown = expected()[name]["published"], expected()[name]["shown"]
     lines = [
         f"| {name} | " + " | ".join(figure.replace("_", " ") for figure in shown) + " |",
         "| --- |" + " --- |" * len(shown),
     ]
-    for run in read[0]["runs"]:
-        found = [each["runs"][run] for each in read]
+    for run in outcomes[0]["runs"]:
+        found = [each["runs"][run] for each in outcomes]
         said = published.get(run, {})
         cells = [cell([each.get(figure) for each in found], said.get(figure)) for figure in shown]
         lines.append(f"| {run} | " + " | ".join(cells) + " |")

@@ -101,11 +101,13 @@ def papers_schema(
 
 def box_conditions(plan: Plan, rows: pd.DataFrame, but: Sequence[str]) -> list[str]:
     """The reference's box: some standard deviations around the mean of each column but some (errata D5)."""
-    conditions = []
-    for name in [name for name in rows if name not in but] if plan.own["region"] == "box" else ():
-        mean, reach = rows[name].mean(), plan.own["box"] * rows[name].std()
-        conditions.append(f"{mean - reach} <= `{name}` <= {mean + reach}")
-    return conditions
+    if plan.own["region"] != "box":
+        return []
+    reaches = {name: plan.own["box"] * rows[name].std() for name in rows if name not in but}
+    return [
+        f"{rows[name].mean() - reach} <= `{name}` <= {rows[name].mean() + reach}"
+        for name, reach in reaches.items()
+    ]
 
 
 def posterior_of(

@@ -85,9 +85,18 @@ def test_the_check_of_a_folder_fails_where_a_bound_is_missed(tmp_path):
     assert "MISSED  fig4 (seed 3): ocbnn.gap <= 0.05, is 0.5\n" in result.output
     write(tmp_path / "a.json", GOOD, "fig4", "ours", 3, False, 1.0)
     assert checked(tmp_path).exit_code == 0
+    assert run("--check", "--quiet", "--out", tmp_path, command=app).output == ""
     nothing = checked(tmp_path / "elsewhere")
     assert nothing.exit_code == 2
     assert "no outcome that is held to bounds" in words(nothing)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "3", '{"name": "fig4"}', "\udcff"])
+def test_a_file_that_is_not_an_outcome_is_named(content, tmp_path):
+    (tmp_path / "fig4.json").write_text(content, encoding="utf-8", errors="surrogateescape")
+    result = checked(tmp_path)
+    assert result.exit_code == 2
+    assert "fig4.json is not an outcome" in words(result)
 
 
 def test_the_check_looks_at_every_seed(tmp_path):
