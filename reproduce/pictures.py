@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 Panel = Callable[["Axes"], None]
 CLASS_COLOURS = {"red": "#d55e00", "green": "#009e73", "blue": "#0072b2", 0: "#0072b2", 1: "#e69f00"}
-GRID = 121
 CERTAIN = 0.75
 """A class is shaded where its predicted probability is above this (figure 2's threshold)."""
 
@@ -159,7 +158,7 @@ def functions(
     return paint
 
 
-def plane(across: Interval, up: Interval, count: int = GRID) -> pd.DataFrame:
+def plane(across: Interval, up: Interval, count: int) -> pd.DataFrame:
     """Inputs of a picture in two dimensions, row by row from below."""
     x1, x2 = np.meshgrid(np.linspace(*across, count), np.linspace(*up, count))
     return pd.DataFrame({"x1": x1.ravel(), "x2": x2.ravel()})
