@@ -12,10 +12,10 @@ import pytest
 
 from command_line import interrupt, run, small_table, words
 from ocbnn import __version__
-from ocbnn.cli.app import app
-from ocbnn.cli.cache import FOLDER, keep_compiled
+from ocbnn.cli import app
+from ocbnn.cli.command import FOLDER, keep_compiled
 from ocbnn.cli.folders import save_model
-from ocbnn.cli.sentences import command
+from ocbnn.cli.voice import command
 from small_estimators import small_regressor
 
 COMMAND = Path(sys.executable).with_name("ocbnn")
@@ -292,7 +292,7 @@ class TestCache:
         environment = {name: value for name, value in os.environ.items() if name != FOLDER}
         environment |= {"XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}
         program = (
-            f"{first}from ocbnn.cli.cache import keep_compiled; keep_compiled(); "
+            f"{first}from ocbnn.cli.command import keep_compiled; keep_compiled(); "
             "import jax; print(jax.config.jax_compilation_cache_dir)"
         )
         call = [sys.executable, "-c", program]

@@ -56,5 +56,5 @@ def test_a_mistake_is_a_sentence_with_its_place(text, said, tmp_path):
     (tmp_path / "fit.toml").write_text(text)
     with pytest.raises(FileError, match=said):
         read_settings(tmp_path / "fit.toml")
-    with pytest.raises(FileError, match=r"no\.toml cannot be read: No such file"):
+    with pytest.raises(FileError, match=r"There is no file .*no\.toml"):
         read_settings(tmp_path / "no.toml")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ocbnn.cli.failures import explained
-from ocbnn.cli.options import Debug, Quiet, Seed
+from ocbnn.cli.command import Debug, Quiet, Seed, session
 
 if TYPE_CHECKING:
     from ocbnn.cli.voice import Voice
@@ -41,22 +40,17 @@ def demo(
 
     Example:  ocbnn demo --out demo/
     """
-    with explained(debug):
-        from ocbnn.cli.cache import keep_compiled
+    with session(debug, quiet) as voice:
         from ocbnn.cli.fit import quick_look
         from ocbnn.cli.fitting import LEFTOVERS, Plan, fit_model
         from ocbnn.cli.folders import require_folder
-        from ocbnn.cli.inputs import read_inputs
-        from ocbnn.cli.sentences import show_findings, show_outcomes, show_rules
-        from ocbnn.cli.tables import require_writable
-        from ocbnn.cli.voice import Voice
+        from ocbnn.cli.tables import read_inputs, require_writable
+        from ocbnn.cli.voice import show_findings, show_outcomes, show_rules
         from ocbnn.datasets import clinic
         from ocbnn.linting import lint
         from ocbnn.report import write
         from ocbnn.report.page import places
 
-        keep_compiled()
-        voice = Voice(quiet=quiet)
         require_writable(out / TABLE)
         places(out / REPORT)
         require_folder(out / MODEL)
@@ -131,11 +125,11 @@ def show_comparison(voice: Voice, evidence: Evidence) -> None:
     """How often each rule is broken without the rules and with them, and the verdict."""
     from rich.table import Table
 
-    from ocbnn.cli.sentences import VERDICT_STYLES
+    from ocbnn.cli.voice import VERDICT_STYLES
     from ocbnn.report.sentences import percent
 
     shown = Table(box=None, pad_edge=False)
-    for heading in ("rule", "broken without", "with the rules", "accepted", "verdict"):
+    for heading in ("rule", "violated without", "with the rules", "accepted", "verdict"):
         shown.add_column(heading, header_style="dim")
     for rule in evidence.rules:
         without = "" if rule.without is None else percent(rule.without.value)
@@ -147,7 +141,7 @@ def show_comparison(voice: Voice, evidence: Evidence) -> None:
 
 def show_end(voice: Voice, evidence: Evidence, out: Path, page: Path) -> None:
     """What came out, in plain words, and what to try next."""
-    from ocbnn.cli.sentences import command
+    from ocbnn.cli.voice import command
     from ocbnn.report.sentences import verdict
 
     found = verdict(evidence)

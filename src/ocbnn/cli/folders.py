@@ -12,7 +12,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ocbnn.cli.failures import InputError
+from ocbnn.cli.command import InputError
 
 if TYPE_CHECKING:
     from ocbnn.posterior.draws import Posterior

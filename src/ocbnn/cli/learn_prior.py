@@ -7,8 +7,23 @@ from typing import Annotated
 
 import typer
 
-from ocbnn.cli.failures import FOUND, explained
-from ocbnn.cli.options import AsJson, Columns, Debug, Ignore, Quiet, Rules, Seed, Table, Target, Task
+from ocbnn.cli.command import (
+    FOUND,
+    AsJson,
+    Columns,
+    Debug,
+    Decimal,
+    Ignore,
+    Quiet,
+    Rules,
+    Seed,
+    Strict,
+    Table,
+    Target,
+    Task,
+    hidden_units,
+    session,
+)
 
 
 def learn_prior(
@@ -19,12 +34,12 @@ def learn_prior(
     task: Task = None,
     columns: Columns = None,
     ignore: Ignore = None,
+    decimal: Decimal = ".",
     hidden: Annotated[
-        str | None,
-        typer.Option(metavar="UNITS", help="Hidden units: 20, or 50,50; by the number of rows unless given."),
+        str | None, typer.Option(metavar="UNITS", help="Hidden units: 20, or 50,50; default: by rows.")
     ] = None,
     seed: Seed = 0,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a rule is unmet.")] = False,
+    strict: Strict = False,
     json: AsJson = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -37,41 +52,32 @@ def learn_prior(
 
     Then:  ocbnn fit hospital-b.csv --target action --prior prior/ --out model-b/
     """
-    with explained(debug):
+    with session(debug, quiet, aside=json) as voice:
         from ocbnn.amortize import AmortizedPrior
         from ocbnn.amortize.files import ARRAYS, PRIOR, RULES
-        from ocbnn.cli.cache import keep_compiled
-        from ocbnn.cli.fit import hidden_units, refuse_constant, refuse_errors
+        from ocbnn.cli.fit import refuse_constant, refuse_errors
         from ocbnn.cli.folders import require_folder
-        from ocbnn.cli.inputs import read_inputs
         from ocbnn.cli.plain import print_json
-        from ocbnn.cli.sentences import command
-        from ocbnn.cli.voice import Voice
+        from ocbnn.cli.tables import read_inputs
+        from ocbnn.cli.voice import command
         from ocbnn.estimators import defaults
-        from ocbnn.model.networks import MLP
 
-        keep_compiled()
-        voice = Voice(quiet=quiet, aside=json)
         require_folder(out, (PRIOR, RULES, ARRAYS))
         widths = hidden_units(hidden)
-        read = read_inputs(table, target, rules, voice, task=task, columns=columns, ignore=ignore)
+        read = read_inputs(
+            table, target, rules, voice, task=task, columns=columns, ignore=ignore, decimal=decimal
+        )
         refuse_constant(read)
         refuse_errors(read, voice)
         assert read.schema.target is not None
-        classes = len(read.schema.target.classes)
-        network = MLP(
-            read.schema.width,
-            defaults.hidden_units(widths, len(read.frame)),
-            classes if classes > 2 else 1,
-            "tanh",
-        )
+        network = defaults.network(read.schema, widths, len(read.frame), defaults.ACTIVATION)
         voice.say(f"Learning {len(read.rules)} rules into a prior over {network.size:,} weights.")
         with voice.hearing_warnings():
             prior = AmortizedPrior.learn(
                 read.rules,
                 read.schema,
                 network,
-                base=defaults.base_prior(None, network, classification=classes > 0),
+                base=defaults.base_prior(None, network, classification=bool(read.schema.target.classes)),
                 data=read.frame,
                 seed=seed,
             )

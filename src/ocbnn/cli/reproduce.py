@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ocbnn.cli.failures import explained
-from ocbnn.cli.options import Debug, Quiet, Seed
+from ocbnn.cli.command import Debug, Quiet, Seed, session
 
 NAMES = (
     "fig1, fig2, fig3a, fig3b, fig3c (fig3: those three), fig4, fig5, fig6, bakeoff, conflict; clinical, "
@@ -44,14 +43,10 @@ def reproduce(
 
     Then:  ocbnn reproduce clinical --seeds 5 --out reproduced/
     """
-    with explained(debug):
-        from ocbnn.cli.cache import keep_compiled
+    with session(debug, quiet) as voice:
         from ocbnn.cli.tables import require_writable
-        from ocbnn.cli.voice import Voice
 
-        keep_compiled()
         require_writable(out / "figure.json")
-        voice = Voice(quiet=quiet)
         from ocbnn.paper import reproduce as run
 
         with voice.hearing_warnings():

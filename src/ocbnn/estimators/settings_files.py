@@ -36,6 +36,7 @@ from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.prepare import Settings
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.warmstart import Start, WarmStart
+from ocbnn.resources import decoded, read_small_file
 from ocbnn.schema.reading import did_you_mean
 
 SIMPLE: Mapping[str, Any] = {
@@ -62,15 +63,10 @@ def read_settings(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        content = path.read_bytes()[: LARGEST + 1]
-        if len(content) > LARGEST:
-            raise FileError(f"{path} is larger than {LARGEST:,} bytes; settings are not.")
-        given = tomllib.loads(content.decode())
-    except OSError as error:
-        raise FileError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except UnicodeDecodeError:
-        raise FileError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
-    except tomllib.TOMLDecodeError as error:
+        given = tomllib.loads(decoded(read_small_file(path, LARGEST), path))
+    except FileError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise FileError(f"{path} is not well-formed TOML: {error}.") from None
     return _Reader(str(path)).options(given)
 

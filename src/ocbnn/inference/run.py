@@ -33,6 +33,7 @@ from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.strength import judge
 from ocbnn.model import Model
 from ocbnn.model.outputs import Precision, model_outputs, precision
+from ocbnn.resources import require_memory, require_work
 
 WATCHED_PROBES = 16
 
@@ -115,6 +116,7 @@ def infer(
         raise InferenceError("resume=True needs folder=…, where the run to go on with is.")
     kind: Precision = "float32" if chosen.stochastic else "float64"
     batch = default_batch(model) if batch is None else batch
+    _require_room(model, chosen, count, draws if until is None else CHUNK, thin, batch)
     settings = prepare_with or Settings()
     store = None if folder is None else RunFolder(folder)
     if store is not None:
@@ -128,6 +130,24 @@ def infer(
         watched = report if progress else None
         run = _Run(prepared, chosen, kind, seed, thin, batch, cores, probes, store, watched)
         return run.finish(draws, until, why, began)
+
+
+def _require_room(
+    model: Model, engine: Engine, members: int, draws: int, thin: int, batch: int | None
+) -> None:
+    """Refuse a run that would take more memory or time than there is, before it begins."""
+    number = 4 if engine.stochastic else 8  # bytes
+    rows = 0 if model.data is None else len(model.data.inputs)
+    rows = rows if batch is None or not engine.stochastic else min(batch, rows)
+    units = sum(getattr(model.network, "hidden", ()))
+    chains = members if engine.chains else 1
+    # Draws are held twice while they are put together; a state has a position, a gradient and moments.
+    kept = 2 * chains * draws * model.size + 4 * members * model.size
+    what = f"A run of {members:,} {engine.name} members with {model.size:,} weights and {draws:,} draws"
+    remedy = "Ask for fewer members or draws, or a smaller network."
+    require_memory(number * (kept + members * rows * units), what, remedy)
+    steps = engine.warmup + (draws * thin if engine.chains else 0)
+    require_work(4.0 * steps * members * max(rows, 1) * model.size, f"{what}, {steps:,} steps each,", remedy)
 
 
 def _check(*, seed: int, **counts: int | None) -> None:

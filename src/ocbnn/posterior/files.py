@@ -38,6 +38,7 @@ from ocbnn.posterior.stored import (
     stored_truncation,
     written_names,
 )
+from ocbnn.resources import free_memory
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.files import dump_rules
 from ocbnn.schema import Schema
@@ -57,7 +58,6 @@ from ocbnn.storing.documents import (
     written_arrays,
 )
 from ocbnn.storing.folders import existing_folder, read_file, write_folder
-from ocbnn.storing.memory import free_memory
 from ocbnn.storing.parts import Arrays, stored_likelihood, stored_network
 
 VERSION = 1

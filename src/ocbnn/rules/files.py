@@ -118,6 +118,8 @@ def _read(path: Path) -> str:
     try:
         if path.is_dir():
             raise RuleError("this is a folder; give the file with the rules in it.")
+        if path.exists() and not path.is_file():
+            raise RuleError("this is a device or a pipe, which is not read; give a file.")
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:

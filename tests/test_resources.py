@@ -1,6 +1,6 @@
 """Free memory: what the machine says, and what its container leaves of that."""
 
-from ocbnn.storing.memory import UNKNOWN, free_memory
+from ocbnn.resources import UNKNOWN, free_memory
 
 
 def test_the_memory_that_is_free_is_what_the_machine_and_its_container_leave(tmp_path):
