@@ -12,6 +12,8 @@ MEMORY = Path("/proc/meminfo")
 CONTAINER = Path("/sys/fs/cgroup")
 UNKNOWN = 32 * 2**30
 """Bytes, where the system does not say."""
+BEYOND = 10**30
+"""More than anything has: integers of any length are compared with it before they become floats."""
 SMALL = 16 * 2**20
 """Bytes below which nobody looks whether they are free."""
 OPERATIONS = 1e11
@@ -20,7 +22,7 @@ LONGEST = 7 * 86_400
 """Seconds: what would take longer than a week is a mistake of typing."""
 
 
-def require_memory(needed: float, what: str, remedy: str) -> None:
+def require_memory(needed: int | float, what: str, remedy: str) -> None:
     """Refuse what would take more memory than is free.
 
     Args:
@@ -31,6 +33,7 @@ def require_memory(needed: float, what: str, remedy: str) -> None:
     Raises:
         ResourceError: with the estimate, what is free, and the remedy.
     """
+    needed = min(needed, BEYOND)
     if needed <= SMALL:
         return
     free = free_memory()
@@ -38,7 +41,7 @@ def require_memory(needed: float, what: str, remedy: str) -> None:
         raise ResourceError(f"{what} would take at least {_size(needed)}; {_size(free)} are free. {remedy}")
 
 
-def require_work(operations: float, what: str, remedy: str) -> None:
+def require_work(operations: int | float, what: str, remedy: str) -> None:
     """Refuse what would take longer than a week on a fast machine.
 
     Args:
@@ -49,7 +52,7 @@ def require_work(operations: float, what: str, remedy: str) -> None:
     Raises:
         ResourceError: with the estimate, the limit, and the remedy.
     """
-    days = operations / OPERATIONS / 86_400
+    days = min(operations, BEYOND) / OPERATIONS / 86_400
     if days * 86_400 > LONGEST:
         raise ResourceError(
             f"{what} would take at least {days:,.0f} days; the limit is {LONGEST // 86_400} days. {remedy}"

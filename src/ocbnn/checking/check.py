@@ -73,10 +73,10 @@ def check_rules(
 
 def _require_room(drawn: Drawn, points: int) -> None:
     """Refuse points that would take more memory (a truth value for each draw) or time than there is."""
-    pairs = points * len(drawn.flat)
+    pairs = int(points) * len(drawn.flat)
     what, remedy = f"A check of {len(drawn.flat):,} draws at {points:,} points", "Ask for fewer points."
     require_memory(pairs, what, remedy)
-    require_work(2.0 * pairs * drawn.model.size, what, remedy)
+    require_work(2 * pairs * drawn.model.size, what, remedy)
 
 
 def check_rule(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> RuleCheck:

@@ -157,7 +157,7 @@ def fit(
         plan = Plan(
             out=out,
             options={
-                **(quick_look(engine or "auto") if quick else {}),
+                **(quick_look("auto" if engine is None else engine) if quick else {}),
                 **estimator_options(
                     read,
                     told,

@@ -79,7 +79,7 @@ def table_format(path: Path) -> str:
 
 def _read_parquet(content: bytes, path: Path) -> pd.DataFrame:
     import pandas as pd
-    import pyarrow.parquet as parquet
+    import pyarrow.parquet as parquet  # type: ignore[import-untyped]
 
     found = parquet.read_metadata(io.BytesIO(content))
     require_memory(8.0 * found.num_rows * found.num_columns, f"{path}", "Give fewer rows or columns.")

@@ -37,6 +37,8 @@ from ocbnn.resources import require_memory, require_work
 
 WATCHED_PROBES = 16
 
+STEP = 10**6
+"""Operations that the smallest step takes the time of: some 10 microseconds."""
 HARDEST = 16
 """Quantities that stand for all while they are worth less than what is asked for."""
 
@@ -116,7 +118,7 @@ def infer(
         raise InferenceError("resume=True needs folder=…, where the run to go on with is.")
     kind: Precision = "float32" if chosen.stochastic else "float64"
     batch = default_batch(model) if batch is None else batch
-    _require_room(model, chosen, count, draws if until is None else CHUNK, thin, batch)
+    _require_room(model, chosen, int(count), int(draws) if until is None else CHUNK, int(thin), batch)
     settings = prepare_with or Settings()
     store = None if folder is None else RunFolder(folder)
     if store is not None:
@@ -143,11 +145,11 @@ def _require_room(
     chains = members if engine.chains else 1
     # Draws are held twice while they are put together; a state has a position, a gradient and moments.
     kept = 2 * chains * draws * model.size + 4 * members * model.size
-    what = f"A run of {members:,} {engine.name} members with {model.size:,} weights and {draws:,} draws"
-    remedy = "Ask for fewer members or draws, or a smaller network."
+    what = f"{engine.name} with {members:,} chains or particles of {model.size:,} weights and {draws:,} draws"
+    remedy = "Ask for fewer chains, particles or draws, or for a smaller network."
     require_memory(number * (kept + members * rows * units), what, remedy)
     steps = engine.warmup + (draws * thin if engine.chains else 0)
-    require_work(4.0 * steps * members * max(rows, 1) * model.size, f"{what}, {steps:,} steps each,", remedy)
+    require_work(steps * max(4 * members * rows * model.size, STEP), f"{what} in {steps:,} steps", remedy)
 
 
 def _check(*, seed: int, **counts: int | None) -> None:

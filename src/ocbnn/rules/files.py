@@ -220,7 +220,7 @@ def _scalar(node: yaml.Node) -> Any:
         return node
     try:
         return yaml.constructor.SafeConstructor().construct_object(node)
-    except (ValueError, OverflowError, yaml.YAMLError):
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, yaml.YAMLError):
         return str(node.value)
 
 

@@ -43,7 +43,7 @@ def comma_hint(values: Iterable[object]) -> str:
     found = next((v for v in values if isinstance(v, str) and DECIMAL_COMMA.fullmatch(v)), None)
     if found is None:
         return ""
-    return f" Is the comma in {found!r} a decimal mark? Read the table with decimal=',' (command line: --decimal ,)."
+    return f" If {found!r} has a decimal comma, read the table with decimal=',' (command line: --decimal ,)."
 
 
 def did_you_mean(wrong: object, known: Iterable[object]) -> str:

@@ -66,5 +66,5 @@ def sample(
             f"Data of shape {np.shape(data)} do not fit a schema of {len(schema.columns)} columns; "
             "pass coded rows (m, Q), as `schema.encode(frame)` gives them."
         )
-    require_memory(2 * 8 * n * len(schema.columns), f"{n:,} points of a region", "Ask for fewer points.")
+    require_memory(2 * 8 * int(n) * len(schema.columns), f"{n:,} points of a region", "Ask for fewer points.")
     return SAMPLERS[name](key, region, schema, data, n)
