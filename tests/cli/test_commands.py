@@ -15,7 +15,7 @@ from ocbnn import __version__
 from ocbnn.cli import app
 from ocbnn.cli.command import FOLDER, keep_compiled
 from ocbnn.cli.folders import save_model
-from ocbnn.cli.voice import command
+from ocbnn.cli.voice import suggested
 from small_estimators import small_regressor
 
 COMMAND = Path(sys.executable).with_name("ocbnn")
@@ -278,12 +278,12 @@ class TestSuggestedCommands:
     def test_a_shell_that_finds_the_program_needs_its_name_alone(self, monkeypatch):
         monkeypatch.setattr(sys, "argv", [str(COMMAND)])
         monkeypatch.setenv("PATH", str(COMMAND.parent), prepend=os.pathsep)
-        assert command("fit", "my table.csv") == "ocbnn fit 'my table.csv'"
+        assert suggested("fit", "my table.csv") == "ocbnn fit 'my table.csv'"
 
     def test_elsewhere_it_is_called_by_its_path(self, monkeypatch, tmp_path):
         monkeypatch.setattr(sys, "argv", [".venv/bin/ocbnn"])
         monkeypatch.setenv("PATH", str(tmp_path))
-        assert command("lint", Path("a.csv")) == ".venv/bin/ocbnn lint a.csv"
+        assert suggested("lint", Path("a.csv")) == ".venv/bin/ocbnn lint a.csv"
 
 
 class TestCache:

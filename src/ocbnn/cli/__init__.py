@@ -31,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
+for each in (
     demo.demo,
     lint.lint,
     fit.fit,
@@ -42,7 +42,7 @@ for command in (
     learn_prior.learn_prior,
     reproduce.reproduce,
 ):
-    app.command(command.__name__.replace("_", "-"))(command)
+    app.command(each.__name__.replace("_", "-"))(each)
 
 
 def main() -> None:

@@ -141,7 +141,7 @@ def show_comparison(voice: Voice, evidence: Evidence) -> None:
 
 def show_end(voice: Voice, evidence: Evidence, out: Path, page: Path) -> None:
     """What came out, in plain words, and what to try next."""
-    from ocbnn.cli.voice import command
+    from ocbnn.cli.voice import suggested
     from ocbnn.report.sentences import verdict
 
     found = verdict(evidence)
@@ -152,12 +152,12 @@ def show_end(voice: Voice, evidence: Evidence, out: Path, page: Path) -> None:
     voice.say(f"  Open {page} in a browser: every rule, what it changed, and where the model is honest.")
     voice.say(f"  Change a threshold in {out / RULES}, then see whether it makes sense, and fit again:")
     inputs = (out / TABLE, "--target", "action", "--rules", out / RULES, "--columns", out / COLUMNS)
-    voice.say(f"    {command('lint', *inputs)}")
-    voice.say(f"    {command('fit', *inputs, *AS_OPTIONS, '--out', out / 'mine')}")
+    voice.say(f"    {suggested('lint', *inputs)}")
+    voice.say(f"    {suggested('fit', *inputs, *AS_OPTIONS, '--out', out / 'mine')}")
     voice.say(
         "  --quick takes a variational posterior: fast, and a little too sure of itself. Chains are exact in"
     )
     voice.say("  the limit, and take many minutes: the same with --engine hmc in its place.")
     voice.say("  Ask the model about patients, and make sure that no prediction breaks a rule:")
-    voice.say(f"    {command('predict', out / MODEL, out / TABLE)}")
-    voice.say(f"    {command('enforce', out / MODEL, '--out', out / 'enforced')}")
+    voice.say(f"    {suggested('predict', out / MODEL, out / TABLE)}")
+    voice.say(f"    {suggested('enforce', out / MODEL, '--out', out / 'enforced')}")

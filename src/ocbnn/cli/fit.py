@@ -7,24 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ocbnn.cli.command import (
-    FOUND,
-    AsJson,
-    Columns,
-    Debug,
-    Decimal,
-    Ignore,
-    InputError,
-    Quiet,
-    Seed,
-    Strict,
-    Table,
-    Target,
-    Task,
-    hidden_units,
-    number,
-    session,
-)
+from ocbnn.cli import command
 
 if TYPE_CHECKING:
     from ocbnn.cli.fitting import Fitted, Plan
@@ -48,14 +31,14 @@ OUTCOME = (
 
 
 def fit(
-    table: Table,
-    target: Target,
+    table: command.Table,
+    target: command.Target,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the model goes: a folder of its own.")],
     rules: Annotated[Path | None, typer.Option(metavar="FILE", help="The rules: a YAML file.")] = None,
-    task: Task = None,
-    columns: Columns = None,
-    ignore: Ignore = None,
-    decimal: Decimal = ".",
+    task: command.Task = None,
+    columns: command.Columns = None,
+    ignore: command.Ignore = None,
+    decimal: command.Decimal = ".",
     prior: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="A prior that `ocbnn learn-prior` wrote.", **MODEL)
     ] = None,
@@ -67,7 +50,7 @@ def fit(
     ] = None,
     scale: Annotated[
         float | None,
-        number(
+        command.number(
             "Scale of outputs under the prior: in logits, or standard deviations of the target.",
             min=0,
             **MODEL,
@@ -75,7 +58,7 @@ def fit(
     ] = None,
     tolerance: Annotated[
         float | None,
-        number(
+        command.number(
             "Accepted violation of rules that do not say it themselves; default: 0.01.", min=0, max=1, **MODEL
         ),
     ] = None,
@@ -87,7 +70,9 @@ def fit(
     ] = None,
     hold_out: Annotated[
         float | None,
-        number("Share of rows kept from the fit, to measure on; default: 0.2.", min=0, max=0.9, **RUN),
+        command.number(
+            "Share of rows kept from the fit, to measure on; default: 0.2.", min=0, max=0.9, **RUN
+        ),
     ] = None,
     compare: Annotated[
         bool, typer.Option("--compare/--no-compare", help="Also fit without the rules, to compare.", **RUN)
@@ -110,12 +95,12 @@ def fit(
             metavar="FILE", help="These options and more, a TOML file; the command line wins.", **RUN
         ),
     ] = None,
-    seed: Seed = 0,
+    seed: command.Seed = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.", **RUN)] = False,
-    strict: Strict = False,
-    json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    strict: command.Strict = False,
+    json: command.AsJson = False,
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
 ) -> None:
     """Fit a network that obeys the rules, and save it as a folder.
 
@@ -124,7 +109,7 @@ def fit(
 
     Example:  ocbnn fit patients.csv --target action --rules rules.yaml --out model/
     """
-    with session(debug, quiet, aside=json) as voice:
+    with command.session(debug, quiet, aside=json) as voice:
         from ocbnn.amortize import AmortizedPrior
         from ocbnn.cli.fitting import Plan, fit_model
         from ocbnn.cli.folders import require_folder
@@ -134,10 +119,12 @@ def fit(
 
         require_folder(out)
         if quick and settings is not None:
-            raise InputError("--quick and --settings both say how to run: give one of them.")
-        widths = hidden_units(hidden)
+            raise command.InputError("--quick and --settings both say how to run: give one of them.")
+        widths = command.hidden_units(hidden)
         if prior is not None and scale is not None:
-            raise InputError("--scale is of a prior that has learnt nothing; with --prior, leave it out.")
+            raise command.InputError(
+                "--scale is of a prior that has learnt nothing; with --prior, leave it out."
+            )
         learnt = None if prior is None else AmortizedPrior.load(prior)
         told = {} if settings is None else read_settings(settings)
         read = read_inputs(
@@ -183,7 +170,7 @@ def fit(
         else:
             show_fitted(fitted, plan, voice)
         if strict and fitted.unmet:
-            raise typer.Exit(FOUND)
+            raise typer.Exit(command.FOUND)
 
 
 def estimator_options(read: Inputs, told: dict[str, Any], **given: Any) -> dict[str, Any]:
@@ -191,7 +178,7 @@ def estimator_options(read: Inputs, told: dict[str, Any], **given: Any) -> dict[
     options = {**told, **{name: value for name, value in given.items() if value is not None}}
     assert read.schema.target is not None
     if "class_weight" in options and read.schema.target.task != "classification":
-        raise InputError(
+        raise command.InputError(
             f"A class weight is for classes, and {read.schema.target.name!r} is a number. Leave it out, "
             "or say --task classification."
         )
@@ -221,15 +208,15 @@ def refuse_constant(read: Inputs) -> None:
     """Refuse columns of which nothing can be learnt, unless somebody has declared that they mean it.
 
     Raises:
-        InputError: a column, or the target, with one value in all rows.
+        command.InputError: a column, or the target, with one value in all rows.
     """
     for name in (read.target, *read.schema.names):
         if read.adopted or name in read.columns or read.frame[name].nunique() > 1:
             continue
         same = f"{name!r} is {read.frame[name].iloc[0]!s} in every row"
         if name == read.target:
-            raise InputError(f"The target {same}: there is nothing to predict.")
-        raise InputError(
+            raise command.InputError(f"The target {same}: there is nothing to predict.")
+        raise command.InputError(
             f"The column {same}, so nothing can be learnt from it. Leave it out with --ignore {name}. If a "
             "rule speaks of other values, declare its bounds with --columns."
         )
@@ -242,7 +229,7 @@ def refuse_errors(read: Inputs, voice: Voice) -> None:
     findings = lint(read.rules, read.schema, read.frame) if read.rules else ()
     if voice.warn_of_errors(findings):
         voice.warn("Nothing was fitted: these rules cannot be obeyed as written. `ocbnn lint` says more.")
-        raise typer.Exit(FOUND)
+        raise typer.Exit(command.FOUND)
     if findings:
         voice.say(f"{len(findings)} things to know about the rules; `ocbnn lint` says which.", "yellow")
 
@@ -268,11 +255,11 @@ def summary(fitted: Fitted, plan: Plan) -> dict[str, Any]:
 
 def show_fitted(fitted: Fitted, plan: Plan, voice: Voice) -> None:
     """What came of a fit, in words, and what to do next."""
-    from ocbnn.cli.voice import command, show_outcomes
+    from ocbnn.cli.voice import show_outcomes, suggested
 
     status = str(fitted.estimator.posterior_.provenance.get("status"))
     voice.say(f"The fit of {fitted.rows:,} rows: {status}")
     show_outcomes(voice, fitted.estimator.outcomes_)
     voice.say(f"Saved in {plan.out}. Next:", "bold")
-    voice.say(f"  {command('report', plan.out, '--out', 'report.html')}")
-    voice.say(f"  {command('predict', plan.out, 'new.csv', '--out', 'predictions.csv')}")
+    voice.say(f"  {suggested('report', plan.out, '--out', 'report.html')}")
+    voice.say(f"  {suggested('predict', plan.out, 'new.csv', '--out', 'predictions.csv')}")

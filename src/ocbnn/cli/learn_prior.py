@@ -7,42 +7,26 @@ from typing import Annotated
 
 import typer
 
-from ocbnn.cli.command import (
-    FOUND,
-    AsJson,
-    Columns,
-    Debug,
-    Decimal,
-    Ignore,
-    Quiet,
-    Rules,
-    Seed,
-    Strict,
-    Table,
-    Target,
-    Task,
-    hidden_units,
-    session,
-)
+from ocbnn.cli import command
 
 
 def learn_prior(
-    table: Table,
-    target: Target,
-    rules: Rules,
+    table: command.Table,
+    target: command.Target,
+    rules: command.Rules,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the prior goes: a folder of its own.")],
-    task: Task = None,
-    columns: Columns = None,
-    ignore: Ignore = None,
-    decimal: Decimal = ".",
+    task: command.Task = None,
+    columns: command.Columns = None,
+    ignore: command.Ignore = None,
+    decimal: command.Decimal = ".",
     hidden: Annotated[
         str | None, typer.Option(metavar="UNITS", help="Hidden units: 20, or 50,50; default: by rows.")
     ] = None,
-    seed: Seed = 0,
-    strict: Strict = False,
-    json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    seed: command.Seed = 0,
+    strict: command.Strict = False,
+    json: command.AsJson = False,
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
 ) -> None:
     """Learn the rules once into a prior, which any number of data sets can then be fitted with.
 
@@ -52,18 +36,18 @@ def learn_prior(
 
     Then:  ocbnn fit hospital-b.csv --target action --prior prior/ --out model-b/
     """
-    with session(debug, quiet, aside=json) as voice:
+    with command.session(debug, quiet, aside=json) as voice:
         from ocbnn.amortize import AmortizedPrior
         from ocbnn.amortize.files import ARRAYS, PRIOR, RULES
         from ocbnn.cli.fit import refuse_constant, refuse_errors
         from ocbnn.cli.folders import require_folder
         from ocbnn.cli.plain import print_json
         from ocbnn.cli.tables import read_inputs
-        from ocbnn.cli.voice import command
+        from ocbnn.cli.voice import suggested
         from ocbnn.estimators import defaults
 
         require_folder(out, (PRIOR, RULES, ARRAYS))
-        widths = hidden_units(hidden)
+        widths = command.hidden_units(hidden)
         read = read_inputs(
             table, target, rules, voice, task=task, columns=columns, ignore=ignore, decimal=decimal
         )
@@ -88,6 +72,6 @@ def learn_prior(
         else:
             voice.say(str(prior.findings))
             voice.say(f"Saved in {out}. Next:", "bold")
-            voice.say(f"  {command('fit', table, '--target', target, '--prior', out, '--out', 'model')}")
+            voice.say(f"  {suggested('fit', table, '--target', target, '--prior', out, '--out', 'model')}")
         if strict and unmet:
-            raise typer.Exit(FOUND)
+            raise typer.Exit(command.FOUND)

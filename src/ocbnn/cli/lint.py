@@ -4,34 +4,21 @@ from __future__ import annotations
 
 import typer
 
-from ocbnn.cli.command import (
-    FOUND,
-    AsJson,
-    Columns,
-    Debug,
-    Decimal,
-    Ignore,
-    Quiet,
-    Rules,
-    Table,
-    Target,
-    Task,
-    explained,
-)
+from ocbnn.cli import command
 from ocbnn.cli.voice import Voice, show_findings
 
 
 def lint(
-    table: Table,
-    target: Target,
-    rules: Rules,
-    task: Task = None,
-    columns: Columns = None,
-    ignore: Ignore = None,
-    decimal: Decimal = ".",
-    json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    table: command.Table,
+    target: command.Target,
+    rules: command.Rules,
+    task: command.Task = None,
+    columns: command.Columns = None,
+    ignore: command.Ignore = None,
+    decimal: command.Decimal = ".",
+    json: command.AsJson = False,
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
 ) -> None:
     """Say what is wrong with a file of rules before anything is fitted.
 
@@ -39,7 +26,7 @@ def lint(
 
     Example:  ocbnn lint patients.csv --target action --rules rules.yaml
     """
-    with explained(debug):
+    with command.explained(debug):
         from ocbnn.cli.plain import print_json
         from ocbnn.cli.tables import read_inputs
         from ocbnn.linting import lint as find
@@ -56,4 +43,4 @@ def lint(
         else:
             show_findings(voice, findings)
         if any(finding.severity == "error" for finding in findings):
-            raise typer.Exit(FOUND)
+            raise typer.Exit(command.FOUND)

@@ -105,7 +105,7 @@ class Voice:
             yield
 
 
-def command(*words: object) -> str:
+def suggested(*words: object) -> str:
     """A command to be typed here: by the name of the program where a shell finds it, else by its path."""
     called, found = Path(sys.argv[0]), shutil.which(PROGRAM)
     known = found is not None and Path(found).resolve() == called.resolve()
