@@ -23,6 +23,10 @@ class FileError(OCBNNError, ValueError):
     """A saved model that cannot be written, or is damaged, too new, or not what it says."""
 
 
+class ResourceError(OCBNNError, MemoryError):
+    """Something that would take more memory or time than there is, with the estimate and the limit."""
+
+
 class UnmetRuleError(OCBNNError, RuntimeError):
     """A fitted model that does not keep a rule within its tolerance, where that was asked for."""
 

@@ -12,9 +12,9 @@ import pytest
 
 from command_line import interrupt, run, small_table, words
 from ocbnn import __version__
-from ocbnn.cli.app import app
-from ocbnn.cli.cache import FOLDER, keep_compiled
-from ocbnn.cli.sentences import command
+from ocbnn.cli import app
+from ocbnn.cli.command import FOLDER, keep_compiled
+from ocbnn.cli.voice import suggested
 from ocbnn.estimators.folder import save as save_model
 from small_estimators import small_regressor
 
@@ -278,12 +278,12 @@ class TestSuggestedCommands:
     def test_a_shell_that_finds_the_program_needs_its_name_alone(self, monkeypatch):
         monkeypatch.setattr(sys, "argv", [str(COMMAND)])
         monkeypatch.setenv("PATH", str(COMMAND.parent), prepend=os.pathsep)
-        assert command("fit", "my table.csv") == "ocbnn fit 'my table.csv'"
+        assert suggested("fit", "my table.csv") == "ocbnn fit 'my table.csv'"
 
     def test_elsewhere_it_is_called_by_its_path(self, monkeypatch, tmp_path):
         monkeypatch.setattr(sys, "argv", [".venv/bin/ocbnn"])
         monkeypatch.setenv("PATH", str(tmp_path))
-        assert command("lint", Path("a.csv")) == ".venv/bin/ocbnn lint a.csv"
+        assert suggested("lint", Path("a.csv")) == ".venv/bin/ocbnn lint a.csv"
 
 
 class TestCache:
@@ -292,7 +292,7 @@ class TestCache:
         environment = {name: value for name, value in os.environ.items() if name != FOLDER}
         environment |= {"XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path)}
         program = (
-            f"{first}from ocbnn.cli.cache import keep_compiled; keep_compiled(); "
+            f"{first}from ocbnn.cli.command import keep_compiled; keep_compiled(); "
             "import jax; print(jax.config.jax_compilation_cache_dir)"
         )
         call = [sys.executable, "-c", program]

@@ -43,7 +43,7 @@ def test_lint_finds_what_the_example_was_made_to_show(shown):
 
 
 def test_it_compares_and_ends_in_plain_words(shown):
-    assert "broken without" in shown[0]
+    assert "violated without" in shown[0]
     assert re.search(
         r"What came out The model keeps \d of 5 rules|What came out The model keeps all 5", shown[0]
     )

@@ -1,11 +1,12 @@
 """Files that users and strangers give: read with limits, and refused with a sentence and a line."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from ocbnn.errors import FileError
-from ocbnn.storage.documents import json_bytes, parse_json, read_toml, read_yaml, yaml_value
+from ocbnn.storage.documents import decoded, json_bytes, parse_json, read_toml, read_yaml, yaml_value
 from ocbnn.storage.files import read_file
 
 
@@ -49,14 +50,14 @@ def test_devices_pipes_folders_and_large_files_are_refused_at_once(read, tmp_pat
     (tmp_path / "large").write_bytes(b"#" * 1_000_001)
     with pytest.raises(FileError, match="1,000,001 bytes, more than the limit of 1,000,000"):
         read(tmp_path / "large")
-    with pytest.raises(FileError, match="is a folder; expected a file"):
+    with pytest.raises(FileError, match="is a folder; give a file"):
         read(tmp_path)
     with pytest.raises(FileError, match="no such file"):
         read(tmp_path / "none")
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe")
         for path in (tmp_path / "pipe", "/dev/zero"):
-            with pytest.raises(FileError, match="not a plain file"):
+            with pytest.raises(FileError, match="a device or a pipe"):
                 read(path)
 
 
@@ -77,3 +78,9 @@ def test_json_that_is_no_plain_document_is_refused(text):
 def test_a_text_that_no_file_can_hold_is_a_sentence():
     with pytest.raises(FileError, match="lone surrogate"):
         json_bytes({"a\ud800": 1})
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfex\0", "x".encode("utf-16-be"), b"\xe9", b"a\0b"])
+def test_text_that_is_not_utf_8_is_refused(content):
+    with pytest.raises(FileError, match="Save it as UTF-8"):
+        decoded(content, Path("f"))

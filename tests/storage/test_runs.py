@@ -52,7 +52,7 @@ def test_a_folder_where_a_file_should_be_is_a_sentence(run, name):
         folder.open({"seed": 1}, resume=True)
         folder.chunks()
 
-    with pytest.raises(InferenceError, match="is a folder; expected a file"):
+    with pytest.raises(InferenceError, match="is a folder; give a file"):
         go_on()
     assert verify(run.path).problems
 

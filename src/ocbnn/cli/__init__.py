@@ -1,16 +1,72 @@
 """The `ocbnn` command: what the library does, for people who do not write Python.
 
-- `app.py`: the commands together; each is a file of its own.
-- `options.py`: options that several commands share; `failures.py`: errors as sentences, and exit codes.
-- `voice.py`: what is said to people; `plain.py`: the same as JSON for programs.
-- `tables.py`: tables read and written; `inputs.py`: a table with its rules and declared columns.
-- `folders.py`: the model's folder with all that a report needs; `cache.py`: compiled programs, kept.
+Each command is a file of its own. They share
+- `command.py`: options, errors as sentences with exit codes, and compiled programs that are kept;
+- `voice.py`: what is said to people, and the same as JSON for programs;
+- `tables.py`: tables with their rules and declared columns, read and written;
+- `fitting.py`: the work of `fit` and `demo`.
 
 Exit codes: 0 fine; 1 lint found an error, or a rule is unmet (`check`, `fit --strict`); 2 wrong use or input
 that cannot be read (a sentence, never a traceback); 3 a mistake in ocbnn itself; 130 interrupted by Ctrl-C.
 What a command needs is imported inside it, so that `ocbnn --help` answers at once.
 """
 
-from ocbnn.cli.app import app, main
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from ocbnn.cli import check, demo, enforce, fit, learn_prior, lint, predict, report, reproduce, verify
 
 __all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="ocbnn",
+    help="Neural networks that obey what experts know, and stay honest about what they do not know.",
+    epilog="Begin with `ocbnn demo`. Every command explains itself, with an example: ocbnn fit --help",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for each in (
+    demo.demo,
+    lint.lint,
+    fit.fit,
+    predict.predict,
+    check.check,
+    enforce.enforce,
+    report.report,
+    verify.verify,
+    learn_prior.learn_prior,
+):
+    app.command(each.__name__.replace("_", "-"))(each)
+MOVED = {"ignore_unknown_options": True, "allow_extra_args": True}
+app.command(hidden=True, context_settings=MOVED)(reproduce.reproduce)
+
+
+def main() -> None:
+    """The entry point of the `ocbnn` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without ≤ or × gets a ?, not a traceback
+    app()
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from ocbnn import __version__
+
+        typer.echo(f"ocbnn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass

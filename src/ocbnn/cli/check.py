@@ -7,15 +7,13 @@ from typing import Annotated
 
 import typer
 
-from ocbnn.cli.failures import FOUND, InputError, explained
-from ocbnn.cli.options import AsJson, Debug, ModelFolder, Quiet, Seed
+from ocbnn.cli.command import FOUND, AsJson, Debug, InputError, ModelFolder, Quiet, Seed, session
 
 
 def check(
     model: ModelFolder,
     rules: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Other rules to hold it against; its own unless given."),
+        Path | None, typer.Option(metavar="FILE", help="Other rules to check; default: the model's own.")
     ] = None,
     by: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Figures for each group of this column too.")
@@ -24,34 +22,30 @@ def check(
     seed: Seed = 0,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Exit with 1 also where draws are too few to show that a rule is met."),
+        typer.Option(
+            "--strict", help="Exit with 1 also if the draws are too few to show that a rule is met."
+        ),
     ] = False,
     json: AsJson = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Measure how far a model obeys its rules, on fresh points, with intervals and the worst place found.
+    """Measure how far a model obeys its rules, on fresh points, with intervals and the worst point found.
 
-    Exit code 1: a rule is unmet, which is to say the whole interval lies beyond its tolerance.
+    Exit code 1: a rule is unmet, that is, the whole interval lies beyond its tolerance.
 
     Example:  ocbnn check model/ --json
     """
-    with explained(debug):
+    with session(debug, quiet, aside=json) as voice:
         from ocbnn.checking.check import check_rules
-        from ocbnn.cli.cache import keep_compiled
-        from ocbnn.cli.sentences import show_check
-        from ocbnn.cli.voice import Voice, print_json
+        from ocbnn.cli.voice import print_json, show_check
         from ocbnn.estimators import load
         from ocbnn.rules.files import load_rules
 
-        keep_compiled()
-        voice = Voice(quiet=quiet, aside=json)
         posterior = load(model).posterior_
         given = None if rules is None else load_rules(rules, posterior.schema)
         if given is None and not posterior.rules:
             raise InputError(f"{model} was fitted without rules; give some to hold it against: --rules FILE.")
-        if by is not None:
-            posterior.schema.column(by)  # refuses a column that does not exist, before any work
         with voice.hearing_warnings():
             report = check_rules(posterior, given, points=points, key=seed, by=by)
         unmet = [each.name for each in report if each.verdict == "unmet"]

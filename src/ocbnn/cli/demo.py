@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ocbnn.cli.failures import explained
-from ocbnn.cli.options import Debug, Quiet, Seed
+from ocbnn.cli.command import Debug, Quiet, Seed, session
 
 if TYPE_CHECKING:
     from ocbnn.cli.voice import Voice
@@ -40,22 +39,17 @@ def demo(
 
     Example:  ocbnn demo --out demo/
     """
-    with explained(debug):
-        from ocbnn.cli.cache import keep_compiled
+    with session(debug, quiet) as voice:
         from ocbnn.cli.fit import quick_look
         from ocbnn.cli.fitting import LEFTOVERS, Plan, fit_model
-        from ocbnn.cli.inputs import read_inputs
-        from ocbnn.cli.sentences import show_findings, show_outcomes, show_rules
-        from ocbnn.cli.tables import require_folder, require_writable
-        from ocbnn.cli.voice import Voice
+        from ocbnn.cli.tables import read_inputs, require_folder, require_writable
+        from ocbnn.cli.voice import show_findings, show_outcomes, show_rules
         from ocbnn.datasets import clinic
         from ocbnn.linting import lint
         from ocbnn.report import write
         from ocbnn.report.page import places
         from ocbnn.storage.files import discard
 
-        keep_compiled()
-        voice = Voice(quiet=quiet)
         require_writable(out / TABLE)
         places(out / REPORT)
         require_folder(out / MODEL, "model")
@@ -130,11 +124,11 @@ def show_comparison(voice: Voice, evidence: Evidence) -> None:
     """How often each rule is broken without the rules and with them, and the verdict."""
     from rich.table import Table
 
-    from ocbnn.cli.sentences import VERDICT_STYLES
+    from ocbnn.cli.voice import VERDICT_STYLES
     from ocbnn.report.sentences import percent
 
     shown = Table(box=None, pad_edge=False)
-    for heading in ("rule", "broken without", "with the rules", "accepted", "verdict"):
+    for heading in ("rule", "violated without", "with the rules", "accepted", "verdict"):
         shown.add_column(heading, header_style="dim")
     for rule in evidence.rules:
         without = "" if rule.without is None else percent(rule.without.value)
@@ -146,7 +140,7 @@ def show_comparison(voice: Voice, evidence: Evidence) -> None:
 
 def show_end(voice: Voice, evidence: Evidence, out: Path, page: Path) -> None:
     """What came out, in plain words, and what to try next."""
-    from ocbnn.cli.sentences import command
+    from ocbnn.cli.voice import suggested
     from ocbnn.report.sentences import verdict
 
     found = verdict(evidence)
@@ -157,12 +151,12 @@ def show_end(voice: Voice, evidence: Evidence, out: Path, page: Path) -> None:
     voice.say(f"  Open {page} in a browser: every rule, what it changed, and where the model is honest.")
     voice.say(f"  Change a threshold in {out / RULES}, then see whether it makes sense, and fit again:")
     inputs = (out / TABLE, "--target", "action", "--rules", out / RULES, "--columns", out / COLUMNS)
-    voice.say(f"    {command('lint', *inputs)}")
-    voice.say(f"    {command('fit', *inputs, *AS_OPTIONS, '--out', out / 'mine')}")
+    voice.say(f"    {suggested('lint', *inputs)}")
+    voice.say(f"    {suggested('fit', *inputs, *AS_OPTIONS, '--out', out / 'mine')}")
     voice.say(
         "  --quick takes a variational posterior: fast, and a little too sure of itself. Chains are exact in"
     )
     voice.say("  the limit, and take many minutes: the same with --engine hmc in its place.")
     voice.say("  Ask the model about patients, and make sure that no prediction breaks a rule:")
-    voice.say(f"    {command('predict', out / MODEL, out / TABLE)}")
-    voice.say(f"    {command('enforce', out / MODEL, '--out', out / 'enforced')}")
+    voice.say(f"    {suggested('predict', out / MODEL, out / TABLE)}")
+    voice.say(f"    {suggested('enforce', out / MODEL, '--out', out / 'enforced')}")

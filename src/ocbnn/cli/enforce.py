@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ocbnn.cli.failures import InputError, explained
-from ocbnn.cli.options import Debug, ModelFolder, Quiet
+from ocbnn.cli.command import Debug, InputError, ModelFolder, Quiet, session
 
 METHODS = ("truncate", "draws")
 
@@ -19,8 +18,7 @@ def enforce(
     method: Annotated[
         str,
         typer.Option(
-            metavar="METHOD",
-            help="'truncate' restricts predictions to what is allowed; 'draws' keeps the draws that obey.",
+            metavar="METHOD", help="'truncate' restricts predictions; 'draws' keeps the draws that obey."
         ),
     ] = "truncate",
     quiet: Quiet = False,
@@ -33,17 +31,13 @@ def enforce(
 
     Example:  ocbnn enforce model/ --method truncate --out enforced/
     """
-    with explained(debug):
-        from ocbnn.cli.cache import keep_compiled
+    with session(debug, quiet) as voice:
         from ocbnn.cli.tables import require_folder
-        from ocbnn.cli.voice import Voice
         from ocbnn.estimators.folder import load_all, save
 
-        keep_compiled()
         if method not in METHODS:
             raise InputError(f"--method is {' or '.join(METHODS)}, not {method!r}.")
         require_folder(out, "model", [model])
-        voice = Voice(quiet=quiet)
         estimator, without, _ = load_all(model)
         if not estimator.posterior_.rules:
             raise InputError(f"{model} was fitted without rules, so there is nothing to enforce.")

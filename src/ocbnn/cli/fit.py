@@ -7,151 +7,125 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ocbnn.cli.failures import FOUND, InputError, explained
-from ocbnn.cli.options import AsJson, Columns, Debug, Ignore, Quiet, Seed, Table, Target, Task, a_number
+from ocbnn.cli import command
 
 if TYPE_CHECKING:
     from ocbnn.cli.fitting import Fitted, Plan
-    from ocbnn.cli.inputs import Inputs
+    from ocbnn.cli.tables import Inputs
     from ocbnn.cli.voice import Voice
-    from ocbnn.inference.result import RuleOutcome
 
-MODELLING, RUNNING = "The model", "The run"
+MODEL: dict[str, Any] = {"rich_help_panel": "The model"}
+RUN: dict[str, Any] = {"rich_help_panel": "The run"}
+OUTCOME = (
+    "name",
+    "strength",
+    "found_strength",
+    "tolerance",
+    "violation",
+    "met",
+    "reason",
+    "learnt",
+    "not_shown",
+)
+"""What `--json` says of each rule."""
 
 
 def fit(
-    table: Table,
-    target: Target,
+    table: command.Table,
+    target: command.Target,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the model goes: a folder of its own.")],
     rules: Annotated[Path | None, typer.Option(metavar="FILE", help="The rules: a YAML file.")] = None,
-    task: Task = None,
-    columns: Columns = None,
-    ignore: Ignore = None,
+    task: command.Task = None,
+    columns: command.Columns = None,
+    ignore: command.Ignore = None,
+    decimal: command.Decimal = ".",
     prior: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="A prior that `ocbnn learn-prior` learnt.", rich_help_panel=MODELLING
-        ),
+        Path | None, typer.Option(metavar="FOLDER", help="A prior that `ocbnn learn-prior` wrote.", **MODEL)
     ] = None,
     hidden: Annotated[
         str | None,
         typer.Option(
-            metavar="UNITS",
-            help="Hidden units: 20, or 50,50 for two layers; by the number of rows unless given.",
-            rich_help_panel=MODELLING,
+            metavar="UNITS", help="Hidden units: 20, or 50,50 for two layers; default: by rows.", **MODEL
         ),
     ] = None,
     scale: Annotated[
         float | None,
-        typer.Option(
-            callback=a_number,
+        command.number(
+            "Scale of outputs under the prior: in logits, or standard deviations of the target.",
             min=0,
-            help="How far outputs may go under the prior: in logits, or standard deviations of the target.",
-            rich_help_panel=MODELLING,
+            **MODEL,
         ),
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(
-            callback=a_number,
-            min=0,
-            max=1,
-            help="Share of violation accepted of rules that do not say it themselves (0.01).",
-            rich_help_panel=MODELLING,
+        command.number(
+            "Accepted violation of rules that do not say it themselves; default: 0.01.", min=0, max=1, **MODEL
         ),
     ] = None,
     class_weight: Annotated[
         str | None,
         typer.Option(
-            metavar="balanced",
-            help="'balanced' minds rare classes as much as others.",
-            rich_help_panel=MODELLING,
+            metavar="balanced", help="'balanced' reweights classes inversely to their frequency.", **MODEL
         ),
     ] = None,
     hold_out: Annotated[
         float | None,
-        typer.Option(
-            callback=a_number,
-            min=0,
-            max=0.9,
-            help="Share of rows kept from the fit, to see how honest it is. 0.2 unless given; 0 fits all.",
-            rich_help_panel=RUNNING,
+        command.number(
+            "Share of rows kept from the fit, to measure on; default: 0.2.", min=0, max=0.9, **RUN
         ),
     ] = None,
     compare: Annotated[
-        bool,
-        typer.Option(
-            "--compare/--no-compare", help="Also fit without the rules, to compare.", rich_help_panel=RUNNING
-        ),
+        bool, typer.Option("--compare/--no-compare", help="Also fit without the rules, to compare.", **RUN)
     ] = True,
     engine: Annotated[
-        str | None,
-        typer.Option(
-            help="auto (unless given), hmc, nuts, svgd, bbb, sgld or ensemble; see the page on inference.",
-            rich_help_panel=RUNNING,
-        ),
+        str | None, typer.Option(help="auto (default), hmc, nuts, svgd, bbb, sgld or ensemble.", **RUN)
     ] = None,
     draws: Annotated[
-        int | None,
-        typer.Option(min=1, help="Draws of each chain; in all, without chains.", rich_help_panel=RUNNING),
+        int | None, typer.Option(min=1, help="Draws of each chain; in all, without chains.", **RUN)
     ] = None,
-    members: Annotated[
-        int | None, typer.Option(min=1, help="Chains, particles or members.", rich_help_panel=RUNNING)
-    ] = None,
-    cores: Annotated[
-        int | None, typer.Option(min=1, help="Groups of chains side by side.", rich_help_panel=RUNNING)
-    ] = None,
+    members: Annotated[int | None, typer.Option(min=1, help="Chains or particles.", **RUN)] = None,
+    cores: Annotated[int | None, typer.Option(min=1, help="Groups of chains side by side.", **RUN)] = None,
     quick: Annotated[
         bool,
-        typer.Option(
-            "--quick",
-            help="A first look: the strength of rules is searched less finely.",
-            rich_help_panel=RUNNING,
-        ),
+        typer.Option("--quick", help="A first look: a faster engine, a coarser search for strengths.", **RUN),
     ] = False,
     settings: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="All of these and more as a TOML file; what is given here has the last word.",
-            rich_help_panel=RUNNING,
+            metavar="FILE", help="These options and more, a TOML file; the command line wins.", **RUN
         ),
     ] = None,
-    seed: Seed = 0,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was interrupted.", rich_help_panel=RUNNING)
-    ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a rule is unmet.")] = False,
-    json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    seed: command.Seed = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.", **RUN)] = False,
+    strict: command.Strict = False,
+    json: command.AsJson = False,
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
 ) -> None:
     """Fit a network that obeys the rules, and save it as a folder.
 
-    A rule that is not kept within its tolerance is said to be UNMET; the model is saved all the same and the
-    exit code is 0, with --strict 1. Ctrl-C saves what there is; --resume goes on from there.
+    A rule that is not kept within its tolerance is reported as UNMET. The model is saved all the same.
+    The exit code is then 0, or 1 with --strict. Ctrl-C saves what there is; --resume goes on from there.
 
     Example:  ocbnn fit patients.csv --target action --rules rules.yaml --out model/
     """
-    with explained(debug):
-        from ocbnn.cli.cache import keep_compiled
+    with command.session(debug, quiet, aside=json) as voice:
+        from ocbnn.amortize import AmortizedPrior
         from ocbnn.cli.fitting import Plan, fit_model
-        from ocbnn.cli.inputs import read_inputs
-        from ocbnn.cli.tables import require_folder, shown_name
-        from ocbnn.cli.voice import Voice, print_json
+        from ocbnn.cli.tables import read_inputs, require_folder, shown_name
+        from ocbnn.cli.voice import print_json
         from ocbnn.estimators.settings_files import read_settings
 
-        keep_compiled()
-        voice = Voice(quiet=quiet, aside=json)
         require_folder(out, "model", [table, rules, columns, prior, settings])
         if quick and settings is not None:
-            raise InputError("--quick and --settings both say how to run: give one of them.")
-        widths = hidden_units(hidden)
+            raise command.InputError("--quick and --settings both say how to run: give one of them.")
+        widths = command.hidden_units(hidden)
         if prior is not None and scale is not None:
-            raise InputError("--scale is of a prior that has learnt nothing; with --prior, leave it out.")
-        learnt = None if prior is None else learnt_prior(prior)
+            raise command.InputError(
+                "--scale is of a prior that has learnt nothing; with --prior, leave it out."
+            )
+        learnt = None if prior is None else AmortizedPrior.load(prior)
         told = {} if settings is None else read_settings(settings)
-        weighed = class_weight or told.pop("class_weight", None)
         read = read_inputs(
             table,
             target,
@@ -160,6 +134,7 @@ def fit(
             task=task,
             columns=columns,
             ignore=ignore,
+            decimal=decimal,
             schema=None if learnt is None else learnt.schema,
         )
         refuse_constant(read)
@@ -168,14 +143,14 @@ def fit(
         plan = Plan(
             out=out,
             options={
-                **(quick_look(engine or "auto") if quick else {}),
-                **told,
+                **(quick_look("auto" if engine is None else engine) if quick else {}),
                 **estimator_options(
                     read,
+                    told,
                     prior=scale if learnt is None else learnt,
                     hidden=widths,
                     tolerance=tolerance,
-                    class_weight=weighed,
+                    class_weight=class_weight,
                     engine=None if quick else engine,
                     draws=draws,
                     members=members,
@@ -194,44 +169,19 @@ def fit(
         else:
             show_fitted(fitted, plan, voice)
         if strict and fitted.unmet:
-            raise typer.Exit(FOUND)
+            raise typer.Exit(command.FOUND)
 
 
-def hidden_units(text: str | None) -> tuple[int, ...] | None:
-    """`50,50` as numbers.
-
-    Raises:
-        InputError: anything else.
-    """
-    if text is None:
-        return None
-    try:
-        widths = tuple(int(width) for width in text.split(","))
-    except ValueError:
-        widths = ()
-    if not widths or min(widths) < 1:
-        raise InputError(f"--hidden takes numbers of units, such as 20 or 50,50, not {text!r}.")
-    return widths
-
-
-def estimator_options(read: Inputs, *, class_weight: str | None, **options: Any) -> dict[str, Any]:
-    """Options of the estimator: those that were given."""
+def estimator_options(read: Inputs, told: dict[str, Any], **given: Any) -> dict[str, Any]:
+    """Options of the estimator: those of the settings file, and those that were given besides."""
+    options = {**told, **{name: value for name, value in given.items() if value is not None}}
     assert read.schema.target is not None
-    if class_weight is not None:
-        if read.schema.target.task != "classification":
-            raise InputError(
-                f"A class weight is for classes, and {read.schema.target.name!r} is a number. Leave it out, "
-                "or say --task classification."
-            )
-        options["class_weight"] = class_weight
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def learnt_prior(path: Path) -> Any:
-    """The prior that `ocbnn learn-prior` saved."""
-    from ocbnn.amortize import AmortizedPrior
-
-    return AmortizedPrior.load(path)
+    if "class_weight" in options and read.schema.target.task != "classification":
+        raise command.InputError(
+            f"A class weight is for classes, and {read.schema.target.name!r} is a number. Leave it out, "
+            "or say --task classification."
+        )
+    return options
 
 
 def quick_look(engine: str = "auto") -> dict[str, Any]:
@@ -257,19 +207,17 @@ def refuse_constant(read: Inputs) -> None:
     """Refuse columns of which nothing can be learnt, unless somebody has declared that they mean it.
 
     Raises:
-        InputError: a column, or the target, with one value in all rows.
+        command.InputError: a column, or the target, with one value in all rows.
     """
-    target = read.schema.target
-    assert target is not None
-    for name in (target.name, *read.schema.names):
+    for name in (read.target, *read.schema.names):
         if read.adopted or name in read.columns or read.frame[name].nunique() > 1:
             continue
         same = f"{name!r} is {read.frame[name].iloc[0]!s} in every row"
-        if name == target.name:
-            raise InputError(f"The target {same}: there is nothing to predict.")
-        raise InputError(
-            f"The column {same}, so nothing can be learnt of it. Leave it out with --ignore {name}; or, "
-            "where a rule speaks of other values, declare its bounds with --columns."
+        if name == read.target:
+            raise command.InputError(f"The target {same}: there is nothing to predict.")
+        raise command.InputError(
+            f"The column {same}, so nothing can be learnt from it. Leave it out with --ignore {name}. If a "
+            "rule speaks of other values, declare its bounds with --columns."
         )
 
 
@@ -278,12 +226,9 @@ def refuse_errors(read: Inputs, voice: Voice) -> None:
     from ocbnn.linting import lint
 
     findings = lint(read.rules, read.schema, read.frame) if read.rules else ()
-    errors = [finding for finding in findings if finding.severity == "error"]
-    for finding in errors:
-        voice.warn(f"{finding.kind}: {' · '.join(finding.rules)}: {finding.text}")
-    if errors:
+    if voice.warn_of_errors(findings):
         voice.warn("Nothing was fitted: these rules cannot be obeyed as written. `ocbnn lint` says more.")
-        raise typer.Exit(FOUND)
+        raise typer.Exit(command.FOUND)
     if findings:
         voice.say(f"{len(findings)} things to know about the rules; `ocbnn lint` says which.", "yellow")
 
@@ -291,43 +236,29 @@ def refuse_errors(read: Inputs, voice: Voice) -> None:
 def summary(fitted: Fitted, plan: Plan) -> dict[str, Any]:
     """What came of a fit, for programs."""
     known = fitted.estimator.posterior_.provenance
+    outcomes = fitted.estimator.outcomes_
     return {
         "model": str(plan.out),
         "rows": fitted.rows,
         "held_out": fitted.held_out,
-        "engine": known.get("engine"),
-        "status": known.get("status"),
-        "converged": known.get("converged"),
+        **{name: known.get(name) for name in ("engine", "status", "converged")},
         "compared": fitted.without is not None,
-        "rules": [_told(outcome) for outcome in fitted.estimator.outcomes_],
-        "unmet": [outcome.name for outcome in fitted.estimator.outcomes_ if outcome.unmet],
+        "rules": [
+            {**{name: getattr(each, name) for name in OUTCOME}, "error": each.check.error}
+            for each in outcomes
+        ],
+        "unmet": [outcome.name for outcome in outcomes if outcome.unmet],
         "performance": fitted.evidence.performance,
-    }
-
-
-def _told(outcome: RuleOutcome) -> dict[str, Any]:
-    """How a rule fared."""
-    return {
-        "name": outcome.name,
-        "strength": outcome.strength,
-        "found_strength": outcome.found_strength,
-        "tolerance": outcome.tolerance,
-        "violation": outcome.violation,
-        "error": outcome.check.error,
-        "met": outcome.met,
-        "reason": outcome.reason,
-        "learnt": outcome.learnt,
-        "not_shown": outcome.not_shown,
     }
 
 
 def show_fitted(fitted: Fitted, plan: Plan, voice: Voice) -> None:
     """What came of a fit, in words, and what to do next."""
-    from ocbnn.cli.sentences import command, show_outcomes
+    from ocbnn.cli.voice import show_outcomes, suggested
 
     status = str(fitted.estimator.posterior_.provenance.get("status"))
     voice.say(f"The fit of {fitted.rows:,} rows: {status}")
     show_outcomes(voice, fitted.estimator.outcomes_)
     voice.say(f"Saved in {plan.out}. Next:", "bold")
-    voice.say(f"  {command('report', plan.out, '--out', 'report.html')}")
-    voice.say(f"  {command('predict', plan.out, 'new.csv', '--out', 'predictions.csv')}")
+    voice.say(f"  {suggested('report', plan.out, '--out', 'report.html')}")
+    voice.say(f"  {suggested('predict', plan.out, 'new.csv', '--out', 'predictions.csv')}")

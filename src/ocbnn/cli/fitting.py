@@ -12,14 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ocbnn.cli.failures import InputError, Interrupted
+from ocbnn.cli.command import InputError, Interrupted
 from ocbnn.storage.files import discard
 from ocbnn.storage.runs import RUN, is_run
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ocbnn.cli.inputs import Inputs
+    from ocbnn.cli.tables import Inputs
     from ocbnn.cli.voice import Voice
     from ocbnn.posterior.draws import Posterior
     from ocbnn.report.evidence import Evidence

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ocbnn.cli.failures import InputError, explained
-from ocbnn.cli.options import TABLE_HELP, AsJson, Debug, ModelFolder, Quiet
+from ocbnn.cli.command import TABLE_HELP, AsJson, Debug, Decimal, InputError, ModelFolder, Quiet, session
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +22,7 @@ def predict(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help=f"The rows to predict. {TABLE_HELP}")],
     interval: Annotated[
         float,
-        typer.Option(metavar="SHARE", help="The probability with which intervals hold what they are about."),
+        typer.Option(metavar="SHARE", help="Probability that an interval contains the value."),
     ] = 0.9,
     keep: Annotated[
         list[str] | None,
@@ -31,25 +30,24 @@ def predict(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A .csv, .csv.gz or .parquet file; stdout unless given."),
+        typer.Option(metavar="FILE", help="A .csv, .csv.gz or .parquet file; default: stdout."),
     ] = None,
+    decimal: Decimal = ".",
     json: AsJson = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Predict new rows: a line for each, in their order, with intervals and where uncertainty comes from.
+    """Predict new rows: one line for each, in their order, with intervals and the sources of uncertainty.
 
-    Rows with a missing value get an empty line.
+    A row with a missing value gets an empty line.
 
     Example:  ocbnn predict model/ new.csv --interval 0.9 --out predictions.csv
     """
-    with explained(debug):
+    with session(debug, quiet, aside=out is None) as voice:
         from ocbnn.cli import tables
-        from ocbnn.cli.cache import keep_compiled
-        from ocbnn.cli.voice import Voice, print_json
+        from ocbnn.cli.voice import print_json
         from ocbnn.estimators import load
 
-        keep_compiled()
         if not 0 < interval < 1:
             raise InputError(f"--interval is a share between 0 and 1, such as 0.9, not {interval:g}.")
         if json and out is not None:
@@ -57,15 +55,18 @@ def predict(
         if out is not None:
             tables.table_format(out)
             tables.require_writable(out, [table])
-        voice = Voice(quiet=quiet, aside=out is None)
         estimator = load(model)
-        frame = tables.read_table(table)
+        frame = tables.read_table(table, voice, decimal)
         kept = list(dict.fromkeys(keep or ()))
         tables.require_columns(frame, [*estimator.schema_.names, *kept], table)
         complete = tables.complete_rows(frame, estimator.schema_.names, voice)
         with voice.hearing_warnings():
             predicted = predictions(estimator, complete, interval)
-        refuse_overlap(kept, list(predicted.columns), table)
+        for name in kept:
+            if name in predicted:
+                raise InputError(
+                    f"--keep {name}: predictions have a column of that name. Rename it in {table}."
+                )
         result = frame[kept].join(predicted)
         if json:
             print_json(result.to_dict("records"))
@@ -74,15 +75,6 @@ def predict(
         else:
             tables.write_table(result, out)
             voice.say(f"{len(predicted):,} rows predicted, in {out}.")
-
-
-def refuse_overlap(kept: Sequence[str], predicted: Sequence[str], table: Path) -> None:
-    """Refuse to copy a column that predictions have one of the same name of."""
-    for name in kept:
-        if name in predicted:
-            raise InputError(
-                f"--keep {name}: predictions have a column of that name themselves. Rename it in {table}."
-            )
 
 
 def predictions(estimator: Any, rows: pd.DataFrame, interval: float) -> pd.DataFrame:
@@ -114,10 +106,11 @@ def _of_number(found: Prediction) -> dict[str, np.ndarray]:
 
 
 def _of_classes(found: Prediction, classes: Sequence[Any]) -> dict[str, np.ndarray]:
+    # The label comes last in every name: whatever labels are called, no two columns are called alike.
     assert found.probabilities is not None
     figures = {f"probability_{label}": found.probabilities[:, i] for i, label in enumerate(classes)}
     if found.function is not None and found.function.quantiles is not None:
         for i, label in enumerate(classes):
-            figures[f"probability_{label}_lower"] = found.function.quantiles[:, i, 0]
-            figures[f"probability_{label}_upper"] = found.function.quantiles[:, i, 1]
+            figures[f"lower_probability_{label}"] = found.function.quantiles[:, i, 0]
+            figures[f"upper_probability_{label}"] = found.function.quantiles[:, i, 1]
     return {**figures, "epistemic": found.epistemic, "aleatoric": found.aleatoric}

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ocbnn.cli.failures import explained
-from ocbnn.cli.options import TABLE_HELP, Debug, ModelFolder, Quiet, Seed
+from ocbnn.cli.command import TABLE_HELP, Debug, Decimal, ModelFolder, Quiet, Seed, session
 
 
 def report(
@@ -18,42 +17,34 @@ def report(
     ] = Path("report.html"),
     table: Annotated[
         Path | None,
-        typer.Option(
-            metavar="TABLE", help=f"Other rows that the fit has not seen, to measure on. {TABLE_HELP}"
-        ),
+        typer.Option(metavar="TABLE", help=f"Rows that the fit has not seen, to measure on. {TABLE_HELP}"),
     ] = None,
+    decimal: Decimal = ".",
     seed: Seed = 0,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Write a report: one HTML file that needs no network, and its figures as JSON.
 
-    `ocbnn fit` kept what it needs, so no table is asked for.
+    It needs no table: `ocbnn fit` kept what it measured.
 
     Example:  ocbnn report model/ --out report.html
     """
-    with explained(debug):
-        from ocbnn.cli.cache import keep_compiled
-        from ocbnn.cli.inputs import read_unseen
-        from ocbnn.cli.tables import require_writable, shown_name
-        from ocbnn.cli.voice import Voice
+    with session(debug, quiet) as voice:
+        from ocbnn.cli.tables import read_unseen, require_writable, shown_name
         from ocbnn.estimators.folder import load_all
         from ocbnn.report import gather, write
         from ocbnn.report.page import places
 
-        keep_compiled()
         require_writable(out, [table])
         places(out)  # refuses, before any work, to take the place of another file
-        voice = Voice(quiet=quiet)
         estimator, without, evidence = load_all(model)
         evidence = evidence if table is None else None
         with voice.hearing_warnings():
             if evidence is None:
-                rows = None if table is None else read_unseen(table, estimator.schema_, voice)
-                voice.say(
-                    "Measuring: rules on fresh points"
-                    + (", predictions on the rows given." if table else ".")
-                )
+                rows = None if table is None else read_unseen(table, estimator.schema_, voice, decimal)
+                on_rows = "" if table is None else ", predictions on the rows given"
+                voice.say(f"Measuring: rules on fresh points{on_rows}.")
                 evidence = gather(
                     estimator.posterior_,
                     without=without,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ocbnn.cli.failures import WRONG_USE
+from ocbnn.cli.command import WRONG_USE
 
 MOVED = (
     "The paper's figures and tables are not part of the installed package. In a clone of the repository, "

@@ -1,56 +1,74 @@
-"""Tables: read from CSV (plain or gzipped) and Parquet, written whole or not at all."""
+"""Tables: read as they are or refused, understood together with declared columns and rules, and written."""
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import os
+import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ocbnn.cli.failures import InputError
+from ocbnn.cli.command import InputError
+from ocbnn.errors import OCBNNError, SchemaError
+from ocbnn.resources import free_memory, require_memory
+from ocbnn.storage.documents import decoded
+from ocbnn.storage.files import read_file
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ocbnn.cli.voice import Voice
+    from ocbnn.rules.constraint import Constraint
+    from ocbnn.schema import Schema
 
 FORMATS = (".csv", ".csv.gz", ".parquet")
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars (|)"}
+LOOKED_AT = 100
+"""Rows that decide on the separator, where the header leaves several."""
 UNREADABLE = (OSError, EOFError, ValueError, zlib.error)  # pandas' and pyarrow's own are ValueErrors
+LARGEST_DECLARATION = 1_000_000
 SHOWN_ROWS = 5
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    """A CSV (plain or gzipped) or Parquet file.
+# From a file to a table -------------------------------------------------------------------------------------
+
+
+def read_table(path: Path, voice: Voice, decimal: str = ".") -> pd.DataFrame:
+    """A CSV (plain or gzipped) or Parquet file; one row for each of its rows, numbered from 0.
+
+    Args:
+        path: of the file; its ending says what it holds.
+        voice: is told which separator was found, if it is not a comma.
+        decimal: the decimal mark of a CSV file, "." or ",".
 
     Raises:
-        InputError: no such file, another format, contents that are not what the name says, or a header that
-            names a column twice or not at all.
+        OCBNNError: no such file, another format, contents that are not what the name says, or rows that do
+            not fit the header.
     """
-    import pandas as pd
-
     kind = table_format(path)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give the file with the table in it.")
-    if not path.is_file():
-        raise InputError(f"There is no file {path}.")
+    if decimal not in (".", ","):
+        raise InputError(f"--decimal is '.' or ',', not {decimal!r}.")
+    most = free_memory() // 4  # bytes, text and numbers are held side by side
+    content = read_file(path, most)
     try:
         if kind == ".parquet":
-            return _numbered(pd.read_parquet(path))
-        header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False)
-        frame = pd.read_csv(path)
+            return _read_parquet(content, path)
+        return _read_csv(
+            _unpacked(content, most, path) if kind == ".csv.gz" else content, path, voice, decimal
+        )
+    except OCBNNError:
+        raise
     except ImportError:
         raise InputError(f"Reading {path} needs pyarrow: pip install pyarrow. Or save it as CSV.") from None
     except UNREADABLE as error:
         raise InputError(f"{path} cannot be read: {str(error).strip().rstrip('.')}.") from error
-    _check_header([str(name) for name in header.iloc[0]], path)
-    return frame
-
-
-def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows numbered from 0, as those of a CSV are; an index with a name is a column of the file."""
-    unnamed = all(name is None for name in frame.index.names)
-    return frame.reset_index(drop=unnamed)
 
 
 def table_format(path: Path) -> str:
@@ -61,25 +79,182 @@ def table_format(path: Path) -> str:
     raise InputError(f"{path} is not a table this command reads; give a .csv, .csv.gz or .parquet file.")
 
 
-def _check_header(names: Sequence[str], path: Path) -> None:
-    repeated = [name for place, name in enumerate(names) if name in names[:place]]
-    if "" in names:
-        place = names.index("") + 1
-        raise InputError(
-            f"Column {place} of {path} has no name. Name it, or leave it out; row numbers that pandas wrote "
-            "are left out with `to_csv(…, index=False)`."
-        )
-    if repeated:
-        raise InputError(f"{path} has several columns named {repeated[0]!r}; keep one, or rename them.")
-    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-        mark = next(mark for mark in ";\t|" if mark in names[0])
-        raise InputError(
-            f"{path} has one column, called {names[0][:60]!r}: its values seem to be separated by {mark!r}. "
-            "Save it with commas between values and a point in decimals."
-        )
+def _read_parquet(content: bytes, path: Path) -> pd.DataFrame:
+    import pandas as pd
+    import pyarrow.parquet as parquet  # type: ignore[import-untyped]
+
+    found = parquet.read_metadata(io.BytesIO(content))
+    require_memory(8.0 * found.num_rows * found.num_columns, f"{path}", "Give fewer rows or columns.")
+    frame = pd.read_parquet(io.BytesIO(content))
+    _check_names(list(frame.columns), path)
+    # An index with a name is a column of the file.
+    return frame.reset_index(drop=all(name is None for name in frame.index.names))
 
 
-def require_columns(frame: pd.DataFrame, names: Sequence[str], path: Path) -> None:
+def _read_csv(content: bytes, path: Path, voice: Voice, decimal: str) -> pd.DataFrame:
+    import pandas as pd
+
+    if not decoded(content, path).strip():
+        raise InputError(f"{path} cannot be read: it is empty. Its first line names the columns.")
+    content = content.rstrip(b"\r\n") + b"\n"  # blank lines at the end are no rows
+    separator = _separator(content)
+    names, rows = _checked_rows(content, separator, path)
+    if separator != ",":
+        voice.say(f"The values in {path} are separated by {SEPARATORS[separator]}.")
+    frame = pd.read_csv(
+        io.BytesIO(content),
+        sep=separator,
+        decimal=decimal,
+        encoding="utf-8-sig",
+        index_col=False,
+        skip_blank_lines=False,
+        low_memory=False,
+    )
+    if len(frame) != rows or frame.shape[1] != len(names):
+        raise InputError(f"{path} has {rows:,} rows, but {len(frame):,} were read. Check its quotes.")
+    return frame.set_axis(names, axis=1)
+
+
+def _unpacked(content: bytes, most: int, path: Path) -> bytes:
+    with gzip.open(io.BytesIO(content)) as file:
+        unpacked = file.read(most + 1)
+    if len(unpacked) > most:
+        raise InputError(f"{path} holds more than {most:,} bytes, a quarter of the memory that is free.")
+    return unpacked
+
+
+def _records(content: bytes, separator: str) -> Any:
+    text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
+    return csv.reader(text, delimiter=separator, strict=True)
+
+
+def _separator(content: bytes) -> str:
+    """The separator of the header; where there may be several, one that suits the rows below it."""
+
+    def widths(separator: str) -> list[int]:
+        try:
+            return [len(record) for record in islice(_records(content, separator), LOOKED_AT)]
+        except csv.Error:
+            return [0]
+
+    found = {separator: widths(separator) for separator in SEPARATORS}
+    several = [separator for separator, each in found.items() if each[0] > 1]
+    fitting = [separator for separator in several if len(set(found[separator]) - {0}) == 1]
+    return max(fitting or several, key=lambda separator: found[separator][0], default=",")
+
+
+def _checked_rows(content: bytes, separator: str, path: Path) -> tuple[list[str], int]:
+    """The names in the header, and how many rows are below it; a blank line is a row without values.
+
+    Raises:
+        InputError: a header that cannot be used, or a row that is longer or shorter.
+    """
+    records = _records(content, separator)
+    try:
+        names = next(records)
+        _check_names(names, path)
+        rows = 0
+        for record in records:
+            rows += 1
+            if record and len(record) != len(names):
+                raise InputError(
+                    f"Line {records.line_num} of {path} has {len(record)} values, but its header names "
+                    f"{len(names)} columns. Give every row one value for each column, in quotes where it "
+                    f"contains {separator!r}. (For decimal commas, separate values by ; and say --decimal ,)"
+                )
+    except csv.Error as error:
+        raise InputError(f"{path} cannot be read: line {records.line_num}: {error}.") from None
+    return names, rows
+
+
+def _check_names(names: Sequence[Any], path: Path) -> None:
+    if not names:
+        raise InputError(f"The first line of {path} is blank; it names the columns.")
+    repeated = Counter(names)
+    for place, name in enumerate(names, start=1):
+        if not isinstance(name, str) or not name.strip():
+            raise InputError(
+                f"Column {place} of {path} has no name. Name it, or leave it out; row numbers that pandas "
+                "wrote are left out with `to_csv(…, index=False)`."
+            )
+        if repeated[name] > 1:
+            raise InputError(f"{path} has several columns named {name!r}; keep one, or rename them.")
+
+
+# From a table to what is fitted -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """A table as it was understood, with its rules.
+
+    Attributes:
+        frame: the complete rows, inputs and target.
+        schema: of the whole table.
+        rules: as constraints.
+        columns: what was declared about columns, for estimators.
+        adopted: whether the schema is that of a learnt prior, which brings its own.
+    """
+
+    frame: pd.DataFrame
+    schema: Schema
+    rules: tuple[Constraint, ...]
+    columns: Mapping[str, Mapping[str, Any]]
+    adopted: bool = False
+
+    @property
+    def target(self) -> str:
+        """The name of the column to predict."""
+        assert self.schema.target is not None
+        return self.schema.target.name
+
+
+def read_inputs(
+    table: Path,
+    target: str,
+    rules: Path | None,
+    voice: Voice,
+    *,
+    task: str | None = None,
+    columns: Path | None = None,
+    ignore: Sequence[str] | None = None,
+    decimal: str = ".",
+    schema: Schema | None = None,
+) -> Inputs:
+    """The table, schema and rules behind three files; a schema that is given is that of a learnt prior.
+
+    Raises:
+        OCBNNError: any of them cannot be used, with the cause and the remedy.
+    """
+    from ocbnn.rules.files import load_rules
+
+    declared = {} if columns is None else read_columns(columns)
+    frame = read_table(table, voice, decimal)
+    require_columns(frame, [*(ignore or ()), target], table)
+    if target in (ignore or ()):
+        raise InputError(f"{target!r} is the target, so it cannot be ignored.")
+    frame = frame.drop(columns=list(ignore or ()))
+    if schema is None:
+        known = _inferred(frame, target, task, declared, table)
+    else:
+        known = schema
+        _require_fitting(schema, target, task, columns)
+        require_columns(frame, schema.names, table)
+    constraints = () if rules is None else load_rules(rules, known)
+    complete = complete_rows(frame, [*known.names, target], voice)
+    return Inputs(complete, known, constraints, declared, adopted=schema is not None)
+
+
+def read_unseen(table: Path, schema: Schema, voice: Voice, decimal: str = ".") -> pd.DataFrame:
+    """Complete rows of a table with all columns of a model and its target."""
+    frame = read_table(table, voice, decimal)
+    assert schema.target is not None
+    wanted = [*schema.names, schema.target.name]
+    require_columns(frame, wanted, table)
+    return complete_rows(frame, wanted, voice)
+
+
+def require_columns(frame: pd.DataFrame, names: Iterable[str], path: Path) -> None:
     """Refuse a table without one of these columns, or without any row."""
     from ocbnn.schema.reading import did_you_mean, listed
 
@@ -120,6 +295,59 @@ def complete_rows(frame: pd.DataFrame, names: Sequence[str], voice: Voice) -> pd
     return frame[~incomplete]
 
 
+def _inferred(
+    frame: pd.DataFrame, target: str, task: str | None, declared: Mapping[str, Any], table: Path
+) -> Schema:
+    from ocbnn.schema import Schema
+
+    for name in frame.columns:
+        if re.fullmatch(r"Unnamed: \d+", name):
+            raise InputError(
+                f"{table} has a column {name!r}, a name that pandas gives to a column without one. Are "
+                f"these row numbers? Leave them out with --ignore '{name}', or rename the column."
+            )
+    try:
+        return Schema.infer(frame, target=target, task=task, columns=declared)  # type: ignore[arg-type]
+    except SchemaError as error:
+        text = str(error)
+        if "columns=" in text or "drop" in text.lower():
+            text += " (Here, --ignore COLUMN leaves a column out, and --columns FILE declares what it is.)"
+        raise InputError(f"{table}: {text}") from error
+
+
+def _require_fitting(schema: Schema, target: str, task: str | None, columns: Path | None) -> None:
+    """Refuse what a user says besides a learnt prior, where it does not fit it."""
+    known = schema.target
+    assert known is not None
+    if columns is not None:
+        raise InputError("--columns: the prior brings its columns; declare them when it is learnt.")
+    if target != known.name:
+        raise InputError(f"The prior was learnt for the target {known.name!r}, not for {target!r}.")
+    if task is not None and task != known.task:
+        raise InputError(f"The prior was learnt for {known.task}, not for {task!r}.")
+
+
+def read_columns(path: Path) -> dict[str, dict[str, Any]]:
+    """What a YAML file declares about columns: a mapping of names to options.
+
+    Raises:
+        OCBNNError: a file that cannot be read, or holds something else.
+    """
+    from ocbnn.storage.documents import read_yaml, yaml_value
+
+    node = read_yaml(path)
+    found = None if node is None else yaml_value(node)
+    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+        raise InputError(
+            f"{path} does not declare columns; write one line for each: "
+            "`age: {unit: years, bounds: [18, 120]}`."
+        )
+    return found
+
+
+# From results to a file -------------------------------------------------------------------------------------
+
+
 def write_table(frame: pd.DataFrame, path: Path) -> None:
     """The table in the format of its name."""
     from ocbnn.storage.files import write_whole
@@ -140,9 +368,9 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
 
 def require_writable(path: Path, inputs: Iterable[Path | None] = ()) -> None:
     """Refuse, before any work is done, a place where nothing can be written, or where an input is."""
-    place = path.resolve()
+    place = _real(path)
     for each in inputs:
-        if each is not None and (each.resolve() == place or place in each.resolve().parents):
+        if each is not None and (_real(each) == place or place in _real(each).parents):
             raise InputError(
                 f"{each} is an input, and {path} would be written over it. Give --out a place of its own."
             )
@@ -153,6 +381,11 @@ def require_writable(path: Path, inputs: Iterable[Path | None] = ()) -> None:
         raise InputError(f"{path} cannot be written: {parent} is not a folder.")
     if not os.access(parent, os.W_OK):
         raise InputError(f"{path} cannot be written: there is no permission to write in {parent}.")
+
+
+def _real(path: Path) -> Path:
+    """The path without symbolic links; one in a loop stays as it is."""
+    return Path(os.path.realpath(path))
 
 
 def require_folder(path: Path, kind: str, inputs: Iterable[Path | None] = ()) -> None:

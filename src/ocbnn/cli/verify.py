@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ocbnn.cli.failures import FOUND, explained
-from ocbnn.cli.options import AsJson, Debug, Quiet
+from ocbnn.cli.command import FOUND, AsJson, Debug, Quiet, session
 
 
 def verify(
@@ -25,11 +24,10 @@ def verify(
 
     Example:  ocbnn verify model/
     """
-    with explained(debug):
-        from ocbnn.cli.voice import Voice, print_json
+    with session(debug, quiet, aside=json) as voice:
+        from ocbnn.cli.voice import print_json
         from ocbnn.storage.verify import verify
 
-        voice = Voice(quiet=quiet, aside=json)
         found = verify(folder)
         if json:
             print_json({"whole": not found.problems, **found._asdict()})

@@ -50,7 +50,6 @@ from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.run import infer
 from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
-from ocbnn.model.networks import MLP
 from ocbnn.model.priors import LearntPrior, Prior
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.enforce import Rejection, reject, truncate
@@ -169,19 +168,12 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
         raise NotImplementedError
 
     def _built(self, rows: Rows, rules: Sequence[Constraint], seed: int, **options: Any) -> Model:
-        assert rows.schema.target is not None
-        classes = len(rows.schema.target.classes)
         if isinstance(self.prior, LearntPrior):
             network = adopted_network(self.prior, self.hidden, self.activation)
             base: Prior = self.prior
         else:
-            network = MLP(
-                rows.schema.width,
-                defaults.hidden_units(self.hidden, len(rows.frame)),
-                classes if classes > 2 else 1,
-                self.activation,
-            )
-            base = defaults.base_prior(self.prior, network, classification=classes > 0)
+            network = defaults.network(rows.schema, self.hidden, len(rows.frame), self.activation)
+            base = defaults.base_prior(self.prior, network, classification=self.task == "classification")
         return Model.build(
             frame=rows.frame,
             target=rows.target,

@@ -16,6 +16,7 @@ import numpy as np
 from ocbnn.errors import ModelError, OCBNNError
 from ocbnn.model.networks import MLP
 from ocbnn.model.priors import IsotropicGaussian, Prior
+from ocbnn.schema import Schema
 from ocbnn.schema.reading import did_you_mean
 
 SMALL_TABLE = 5_000
@@ -24,6 +25,7 @@ NUMBER_SCALES, CLASS_SCALES = (1.0, 1.0), (0.5, 50.0)
 
 Classes are often nearly certain, so logits are far larger than standardised targets.
 """
+ACTIVATION = "tanh"
 DRAWS = 1000
 """Of each chain, and in all for engines without chains.
 
@@ -42,6 +44,13 @@ def hidden_units(hidden: Any, rows: int) -> tuple[int, ...]:
     if isinstance(widths, str) or not isinstance(widths, Sequence | np.ndarray):
         raise ModelError(f"hidden is a number of units, or one for each layer, not {hidden!r}.")
     return tuple(positive(width, "hidden, the number of units of each layer,") for width in widths)
+
+
+def network(schema: Schema, hidden: Any, rows: int, activation: str) -> MLP:
+    """The network of a table: an output for a number or two classes, else one for each class."""
+    assert schema.target is not None
+    classes = len(schema.target.classes)
+    return MLP(schema.width, hidden_units(hidden, rows), classes if classes > 2 else 1, activation)
 
 
 def base_prior(prior: Any, network: MLP, *, classification: bool) -> Prior:

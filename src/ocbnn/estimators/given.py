@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ocbnn.errors import ModelError, OCBNNWarning, RuleError
-from ocbnn.estimators.defaults import hidden_units
+from ocbnn.estimators.defaults import ACTIVATION, hidden_units
 from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.networks import Network
@@ -94,9 +94,6 @@ def warn_of_no_probabilities(model: Model) -> None:
             )
 
 
-DEFAULT_ACTIVATION = "tanh"
-
-
 def adopted_schema(
     prior: LearntPrior, frame: pd.DataFrame, target: pd.Series, task: Task, columns: Any
 ) -> Schema:
@@ -145,7 +142,7 @@ def adopted_network(prior: LearntPrior, hidden: Any, activation: str) -> Network
             f"The amortized prior was learnt for hidden layers of {known}, not of {hidden_units(hidden, 0)}: "
             "its weights mean nothing there. Leave hidden out, or learn a prior for that network."
         )
-    if activation not in (DEFAULT_ACTIVATION, getattr(network, "activation", activation)):
+    if activation not in (ACTIVATION, getattr(network, "activation", activation)):
         raise ModelError(
             f"The amortized prior was learnt for the activation {getattr(network, 'activation', None)!r}, "
             f"not for {activation!r}. Leave activation out, or learn a prior for that network."

@@ -22,6 +22,7 @@ from sklearn.utils.validation import (
 from ocbnn.errors import SchemaError
 from ocbnn.schema import Column, Schema
 from ocbnn.schema.reading import family
+from ocbnn.schema.table import require_distinct
 
 OBSERVED = (0.005, 0.995)
 LESS_SKEWED = 0.5
@@ -42,9 +43,7 @@ def read_table(estimator: Any, X: Any, *, reset: bool) -> pd.DataFrame:
         ValueError, TypeError: what scikit-learn refuses: sparse, complex, the wrong number of columns.
     """
     if isinstance(X, pd.DataFrame) and all(isinstance(name, str) for name in X.columns):
-        repeated = X.columns[X.columns.duplicated()]
-        if len(repeated):
-            raise SchemaError(f"The table has several columns named {repeated[0]!r}; rename all but one.")
+        require_distinct(tuple(X.columns))
         _check_feature_names(estimator, X, reset=reset)
         _check_n_features(estimator, X, reset=reset)
         check_array(np.empty(X.shape, dtype=np.int8), estimator=estimator)

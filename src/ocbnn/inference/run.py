@@ -33,10 +33,13 @@ from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.strength import judge
 from ocbnn.model import Model
 from ocbnn.model.outputs import model_outputs, precision
+from ocbnn.resources import require_memory, require_work
 from ocbnn.storage.runs import RunFolder
 
 WATCHED_PROBES = 16
 
+STEP = 10**6
+"""Operations that the smallest step takes the time of: some 10 microseconds."""
 HARDEST = 16
 """Quantities that stand for all while they are worth less than what is asked for."""
 
@@ -121,6 +124,7 @@ def infer(
         batch=default_batch(model) if batch is None else int(batch),
         cores=int(cores),
     )
+    _require_room(model, options, int(draws) if until is None else CHUNK)
     settings = prepare_with or Settings()
     store = None if folder is None else RunFolder(folder)
     if store is not None:
@@ -133,6 +137,23 @@ def infer(
         watched = report if progress else None
         run = _Run(Loop.start(prepared, options, folder=store), prepared, probes, watched)
         return run.finish(draws, until, why, began)
+
+
+def _require_room(model: Model, run: RunOptions, draws: int) -> None:
+    """Refuse a run that would take more memory or time than there is, before it begins."""
+    engine, members, batch = run.engine, run.members, run.batch
+    number = 4 if engine.stochastic else 8  # bytes
+    rows = 0 if model.data is None else len(model.data.inputs)
+    rows = rows if batch is None or not engine.stochastic else min(batch, rows)
+    units = sum(getattr(model.network, "hidden", ()))
+    chains = members if engine.chains else 1
+    # Draws are held twice while they are put together; a state has a position, a gradient and moments.
+    kept = 2 * chains * draws * model.size + 4 * members * model.size
+    what = f"{engine.name} with {members:,} chains or particles of {model.size:,} weights and {draws:,} draws"
+    remedy = "Ask for fewer chains, particles or draws, or for a smaller network."
+    require_memory(number * (kept + members * rows * units), what, remedy)
+    steps = engine.warmup + (draws * run.thin if engine.chains else 0)
+    require_work(steps * max(4 * members * rows * model.size, STEP), f"{what} in {steps:,} steps", remedy)
 
 
 def _check(*, seed: int, **counts: int | None) -> None:

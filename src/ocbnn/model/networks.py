@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ocbnn.errors import ModelError
+from ocbnn.resources import require_memory
 
 Key = int | Array
 AnyArray = Array | np.ndarray
@@ -98,6 +99,10 @@ class MLP:
             )
         if min(self.widths) < 1:
             raise ModelError(f"Every layer needs at least one unit, but the widths given are {self.widths}.")
+        # Weights, their prior scales, a gradient and a momentum: the least that any engine holds.
+        require_memory(
+            4 * 8 * self.size, f"A network of {self.size:,} weights", "Give fewer or smaller hidden layers."
+        )
 
     @property
     def widths(self) -> tuple[int, ...]:

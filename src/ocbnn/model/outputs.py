@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ocbnn.errors import OCBNNError
 from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.model import Model
 from ocbnn.model.networks import MLP, Network
@@ -33,9 +34,35 @@ TOGETHER = 64
 """Draws computed by one call."""
 
 
+class _Process:
+    """Whether JAX can compute in this process: its threads do not survive a fork."""
+
+    used = False
+    forked = False
+
+    @classmethod
+    def after_fork(cls) -> None:
+        cls.forked = cls.used
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Process.after_fork)
+
+
 @contextlib.contextmanager
 def precision(kind: Precision) -> Iterator[None]:
-    """Numbers of that kind in this thread only, whatever the caller's JAX configuration is."""
+    """Numbers of that kind in this thread only, whatever the caller's JAX configuration is.
+
+    Raises:
+        OCBNNError: the process was forked from one that had computed, so that JAX would wait for ever.
+    """
+    if _Process.forked:
+        raise OCBNNError(
+            "This process was forked from one in which JAX had computed. It would wait for ever, because "
+            'threads do not survive a fork. Use threads, multiprocessing.get_context("spawn") or '
+            '"forkserver", or joblib with the backend "loky" or "threading".'
+        )
+    _Process.used = True
     with jax.enable_x64(kind == "float64"):
         yield
 

@@ -28,13 +28,13 @@ from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.networks import MLP
 from ocbnn.model.priors import Prior
 from ocbnn.posterior.draws import Posterior
+from ocbnn.resources import free_memory
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.files import RuleEntry
 from ocbnn.schema import Schema
 from ocbnn.storage.arrays import Arrays, Declared, array_bytes
 from ocbnn.storage.documents import LARGEST_INPUT, json_bytes
 from ocbnn.storage.folders import LARGEST_TEXT, Folder, read_folder, write_folder
-from ocbnn.storage.memory import free_memory
 from ocbnn.storage.values import restored
 
 KIND = "model"

@@ -25,6 +25,7 @@ from ocbnn.posterior import allowed as allowing
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.functions import Table, as_coded, function_blocks, function_draws
 from ocbnn.posterior.mixtures import Intervals, Mixture, quantiles, shortest_interval
+from ocbnn.resources import require_memory
 from ocbnn.rules.constraint import Constraint
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def sample_function(
 ) -> np.ndarray:
     """Φ of `count` draws taken by lot, of all draws unless given: `(count, n)` raw, or `(count, n, C)`."""
     coded = as_coded(posterior, table)
-    chosen = _chosen(posterior, count, np.random.default_rng(key))
+    chosen = _chosen(posterior, count, len(coded), np.random.default_rng(key))
     blocks = [values for _, values in function_blocks(posterior, coded, posterior.flat[chosen])]
     return np.concatenate(blocks, axis=1) if blocks else function_draws(posterior, coded)[chosen]
 
@@ -184,8 +185,8 @@ def sample_observation(
         total = len(posterior.flat) if count is None else count
         return restricted(posterior).sample_observation(table, total, key=key)
     generator = np.random.default_rng(key)
-    chosen = _chosen(posterior, count, generator)
     coded = as_coded(posterior, table)
+    chosen = _chosen(posterior, count, len(coded), generator)
     noise = None if posterior.classes else posterior.noise[chosen]
     blocks = []
     for _, values in function_blocks(posterior, coded, posterior.flat[chosen]):
@@ -200,10 +201,11 @@ def samples_of_no_rows(posterior: Posterior, count: int) -> np.ndarray:
     return labels(posterior, none) if posterior.classes else none.astype(float)
 
 
-def require_count(count: int) -> None:
-    """Refuse a number of samples that is none."""
+def require_count(count: int, each: int) -> None:
+    """Refuse a number of samples that is none, or too many: every one takes `each` numbers."""
     if not is_whole(count) or count < 1:
         raise OCBNNError(f"A number of samples is a whole number, at least 1; got {count!r}.")
+    require_memory(8.0 * count * each, f"{count:,} samples", "Ask for fewer samples.")
 
 
 def noisy(
@@ -440,10 +442,10 @@ def point_within(
     return np.where(wrong, values[nearest, np.arange(len(mean))], mean)
 
 
-def _chosen(posterior: Posterior, count: int | None, generator: np.random.Generator) -> np.ndarray:
+def _chosen(posterior: Posterior, count: int | None, rows: int, generator: np.random.Generator) -> np.ndarray:
     """Indices of draws: without repetition as long as there are enough."""
     total = len(posterior.flat)
     if count is None:
         return np.arange(total)
-    require_count(count)
+    require_count(count, rows + posterior.model.size)
     return generator.choice(total, size=count, replace=count > total)

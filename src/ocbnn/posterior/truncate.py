@@ -135,9 +135,9 @@ class Truncated:
 
     def sample_observation(self, table: Table, count: int, *, key: Any = 0) -> np.ndarray:
         """Samples of Y from the restricted predictive: raw y, or labels, `(count, n)`."""
-        require_count(count)
-        generator = np.random.default_rng(key)
         coded = as_coded(self.posterior, table)
+        require_count(count, len(coded))
+        generator = np.random.default_rng(key)
         blocks = []
         for block, values in function_blocks(self.posterior, coded):
             with allowing.rows_from(block.start):

@@ -23,8 +23,40 @@ LARGEST_INTEGER = 2.0**53
 """Beyond it, float64 no longer tells neighbouring integers apart."""
 
 
+class _Stored:
+    """A frozen record that becomes plain JSON values and comes back equal."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; an infinite bound is null."""
+        stored = asdict(self)  # type: ignore[call-overload]
+        for name, value in stored.items():
+            if isinstance(value, tuple):
+                stored[name] = [None if isinstance(v, float) and math.isinf(v) else v for v in value]
+        if not stored.get("guessed", True):
+            del stored["guessed"]  # files without it can be read by versions that do not know it
+        return stored
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """The record that `to_json` was called on."""
+        what, known = cls.__name__.lower(), [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        if not isinstance(stored, Mapping):
+            raise SchemaError(f"A stored {what} is a mapping of its fields, not {stored!r}.")
+        for name in stored:
+            if name not in known:
+                raise SchemaError(
+                    f"A stored {what} has the unknown field {name!r}.{did_you_mean(name, known)}"
+                )
+        try:
+            return cls(**stored)
+        except SchemaError:
+            raise
+        except (TypeError, ValueError) as error:
+            raise SchemaError(f"A stored {what} is incomplete or damaged: {error}.") from None
+
+
 @dataclass(frozen=True)
-class Column:
+class Column(_Stored):
     """One input column.
 
     Attributes:
@@ -53,7 +85,7 @@ class Column:
     guessed: bool = False
 
     def __post_init__(self) -> None:
-        _require_text(self.name)
+        require_name(self.name)
         require_choice(self.kind, get_args(Kind), f"the kind of column {self.name!r}")
         require_choice(self.transform, get_args(Transform), f"the transform of column {self.name!r}")
         set_field = object.__setattr__
@@ -170,18 +202,9 @@ class Column:
             )
         return codes.astype(np.int64)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; an infinite bound is null."""
-        return _to_json(self)
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """The column `to_json` was called on."""
-        return _from_json(cls, stored)
-
 
 @dataclass(frozen=True)
-class Target:
+class Target(_Stored):
     """What is predicted.
 
     Attributes:
@@ -201,7 +224,7 @@ class Target:
     unit: str | None = None
 
     def __post_init__(self) -> None:
-        _require_text(self.name)
+        require_name(self.name)
         require_choice(self.task, get_args(Task), f"the task of target {self.name!r}")
         set_field = object.__setattr__
         set_field(self, "classes", labels_tuple(self.classes, f"the classes of target {self.name!r}"))
@@ -233,15 +256,6 @@ class Target:
                 f"{len(self.classes) - 1}; {indices[outside].flat[0]!r} is none of them."
             )
         return labels_array(self.classes)[indices.astype(np.int64)]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; an infinite bound is null."""
-        return _to_json(self)
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """The target `to_json` was called on."""
-        return _from_json(cls, stored)
 
 
 def labels_array(labels: Sequence[Label]) -> np.ndarray:
@@ -288,7 +302,8 @@ def labels_tuple(labels: Any, what: str) -> tuple[Label, ...]:
     return plain
 
 
-def _require_text(name: object) -> None:
+def require_name(name: object) -> None:
+    """Refuse a column name that is not text."""
     if not isinstance(name, str):
         raise SchemaError(
             f"Column names are text, but one is {name!r} ({type(name).__name__}); "
@@ -315,30 +330,3 @@ def _pair(given: Any, what: str) -> tuple[float, float]:
     if not low <= high:
         raise SchemaError(f"{given!r} cannot be {what}: the low end must not exceed the high end.")
     return low, high
-
-
-def _to_json(record: Column | Target) -> dict[str, Any]:
-    stored = asdict(record)
-    for name, value in stored.items():
-        if isinstance(value, tuple):
-            stored[name] = [None if isinstance(v, float) and math.isinf(v) else v for v in value]
-    if not stored.get("guessed", True):
-        del stored["guessed"]  # files without it can be read by versions that do not know it
-    return stored
-
-
-def _from_json(cls: type[Any], stored: Mapping[str, Any]) -> Any:
-    known = [field.name for field in fields(cls)]
-    if not isinstance(stored, Mapping):
-        raise SchemaError(f"A stored {cls.__name__.lower()} is a mapping of its fields, not {stored!r}.")
-    for name in stored:
-        if name not in known:
-            raise SchemaError(
-                f"A stored {cls.__name__.lower()} has the unknown field {name!r}.{did_you_mean(name, known)}"
-            )
-    try:
-        return cls(**stored)
-    except SchemaError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise SchemaError(f"A stored {cls.__name__.lower()} is incomplete or damaged: {error}.") from None

@@ -18,6 +18,10 @@ from ocbnn.schema.reading import did_you_mean, listed
 OBSERVED_QUANTILES = (0.005, 0.995)
 MOST_LEVELS = 100
 """Text with more distinct values than this is an identifier or prose unless declared a category."""
+FEW_LEVELS = 20
+"""Up to here text is a category even if most rows differ: the table may be small."""
+MOSTLY, SHOWN_CELLS = 0.5, 3
+"""The share of numbers above which text is a column of numbers with cells that are not, and cells named."""
 MOST_INTEGER_CLASSES = 10
 """An integer target with more distinct values than this is regressed on unless declared otherwise."""
 
@@ -47,7 +51,7 @@ def infer_column(series: pd.Series, name: str, declared: Mapping[str, Any]) -> C
         name,
         kind,
         observed_range(values[~absent], exact=kind == "binary"),
-        bounds=options.get("bounds") or (-math.inf, math.inf),
+        bounds=(-math.inf, math.inf) if options.get("bounds") is None else options["bounds"],
         unit=unit,
         transform=transform,
         offset=_turn(values[~absent], name, options.get("offset")) if transform == "asinh" else 0.0,
@@ -112,6 +116,8 @@ def guess_kind(series: pd.Series, name: str) -> Kind:
 def guess_task(series: pd.Series, name: str) -> Task:
     """Classification for labels, truth values, 0/1 and integers with few values; else regression."""
     if reading.family(series, name) != "number":
+        if reading.family(series, name) == "text" and series.nunique() > MOST_INTEGER_CLASSES:
+            _refuse_doubtful_text(series, name)
         return "classification"
     distinct = np.unique(reading.read_numbers(series, name))
     if set(distinct) <= {0.0, 1.0}:
@@ -245,19 +251,36 @@ def _levels(series: pd.Series, name: str, declared: Any) -> tuple[Label, ...]:
 
 
 def _refuse_doubtful_text(series: pd.Series, name: str) -> None:
-    """Refuse text that is numbers, or that is different in too many rows to be a category."""
-    distinct = pd.Series(reading.read_labels(series, name)[1], dtype=object)
-    remedy = f"columns={{{name!r}: {{'kind': 'category'}}}}"
-    if pd.to_numeric(distinct, errors="coerce").notna().all():
+    """Refuse text that is mostly numbers, or that differs in too many rows to be a category."""
+    texts = series[~reading.missing(series)].astype(object)
+    is_number = pd.to_numeric(texts, errors="coerce").notna().to_numpy(dtype=bool)
+    has_comma = texts.map(lambda text: bool(reading.DECIMAL_COMMA.fullmatch(text))).to_numpy(dtype=bool)
+    remedy = f"declare columns={{{name!r}: {{'kind': 'category'}}}}"
+    if is_number.all():
         raise SchemaError(
-            f"Column {name!r} holds numbers written as text ({distinct.iloc[0]!r}). Convert it with "
-            f"`pandas.to_numeric(frame[{name!r}])`, or, where they are codes, declare {remedy}."
+            f"Column {name!r} holds numbers written as text ({texts.iloc[0]!r}). Convert it with "
+            f"`pandas.to_numeric(frame[{name!r}])`. If they are codes, {remedy}."
         )
-    if len(distinct) > MOST_LEVELS:
+    if (is_number | has_comma).mean() > MOSTLY:
+        wrong = np.flatnonzero(~is_number)
+        cells = [f"{texts.iloc[place]!r} in {_row(series, texts, place)}" for place in wrong[:SHOWN_CELLS]]
+        more = f" and {len(wrong) - SHOWN_CELLS:,} more" if len(wrong) > SHOWN_CELLS else ""
         raise SchemaError(
-            f"Column {name!r} has {len(distinct)} different texts ({distinct.iloc[0]!r}, …): an identifier, "
-            f"or prose? Drop it, or declare {remedy}."
+            f"Column {name!r} holds numbers, but also text: {', '.join(cells)}{more}. Replace it by numbers, "
+            f"or leave these cells empty. If all of them are labels, {remedy}."
+            f"{reading.comma_hint(texts[has_comma])}"
         )
+    distinct = texts.nunique()
+    if distinct > MOST_LEVELS or (distinct > FEW_LEVELS and distinct > len(texts) / 2):
+        raise SchemaError(
+            f"Column {name!r} has {distinct} different texts in {len(texts)} rows ({texts.iloc[0]!r}, …): an "
+            f"identifier, or prose? Drop it, or {remedy}."
+        )
+
+
+def _row(series: pd.Series, texts: pd.Series, place: int) -> str:
+    """The name of the row of one of the values that are there."""
+    return reading.row_name(series.index, int(np.flatnonzero(~reading.missing(series))[place]))
 
 
 def _is_integer(series: pd.Series) -> bool:

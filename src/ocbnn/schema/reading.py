@@ -7,6 +7,7 @@ import decimal
 import difflib
 import math
 import numbers
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -32,6 +33,17 @@ DATE_REMEDY = (
     "Dates and durations are not numbers of a known unit: turn them into one first, for example "
     "`(frame[{name!r}] - frame[{name!r}].min()).dt.days`, or drop the column."
 )
+
+
+DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
+
+
+def comma_hint(values: Iterable[object]) -> str:
+    """A closing sentence where one of the texts is a number with a decimal comma, or nothing."""
+    found = next((v for v in values if isinstance(v, str) and DECIMAL_COMMA.fullmatch(v)), None)
+    if found is None:
+        return ""
+    return f" If {found!r} has a decimal comma, read the table with decimal=',' (command line: --decimal ,)."
 
 
 def did_you_mean(wrong: object, known: Iterable[object]) -> str:
@@ -157,7 +169,7 @@ def read_numbers(series: pd.Series, name: str) -> np.ndarray:
         raise SchemaError(
             f"Column {name!r} holds numbers, but {row_name(series.index, position)} has "
             f"{series.iloc[position]!r}. Correct the value, or declare the column as a category: "
-            f"columns={{{name!r}: {{'kind': 'category'}}}}."
+            f"columns={{{name!r}: {{'kind': 'category'}}}}.{comma_hint([series.iloc[position]])}"
         )
     if np.isinf(values).any():
         raise SchemaError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -11,7 +12,7 @@ import pandas as pd
 
 from ocbnn.errors import SchemaError
 from ocbnn.schema import infer
-from ocbnn.schema.columns import Column, Target, Task
+from ocbnn.schema.columns import Column, Target, Task, require_name
 from ocbnn.schema.reading import did_you_mean, listed
 
 
@@ -26,7 +27,7 @@ class Schema:
         object.__setattr__(self, "columns", tuple(self.columns))
         if not self.columns:
             raise SchemaError("A schema needs at least one input column.")
-        _require_distinct(self.names)
+        require_distinct(self.names)
         if self.target is not None and self.target.name in self.names:
             raise SchemaError(
                 f"{self.target.name!r} is the target and also an input column; rename one, or drop the input."
@@ -201,19 +202,16 @@ def _require_frame(frame: Any) -> None:
     if not isinstance(frame, pd.DataFrame):
         raise SchemaError(f"Schema.infer takes a pandas DataFrame, not a {type(frame).__name__}.")
     for name in frame.columns:
-        if not isinstance(name, str):
-            raise SchemaError(
-                f"Column names are text, but one is {name!r} ({type(name).__name__}); "
-                "rename with `frame.columns = frame.columns.map(str)`."
-            )
-    _require_distinct(tuple(frame.columns))
+        require_name(name)
+    require_distinct(tuple(frame.columns))
     if not len(frame):
         raise SchemaError("The table has no rows, so nothing can be inferred from it; give at least one row.")
 
 
-def _require_distinct(names: tuple[str, ...]) -> None:
-    for name in names:
-        if names.count(name) > 1:
+def require_distinct(names: tuple[str, ...]) -> None:
+    """Refuse a name that occurs twice."""
+    for name, count in Counter(names).items():
+        if count > 1:
             raise SchemaError(f"The table has several columns named {name!r}; rename all but one.")
 
 

@@ -109,11 +109,27 @@ def read_text(path: str | PathLike[str], most: int = LARGEST_INPUT) -> str:
         content = read_file(path, most)
     except FileError as error:
         raise DocumentError(path, str(error).replace(str(path), "this")) from None
+    return decoded(content, path)
+
+
+def decoded(content: bytes, path: Path) -> str:
+    """UTF-8 text, with or without a byte order mark.
+
+    Raises:
+        DocumentError: another encoding, or bytes that are not text; with the line.
+    """
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DocumentError(path, "the file is UTF-16 text. Save it as UTF-8.")
+    if b"\0" in content:
+        line = content[: content.index(b"\0")].count(b"\n") + 1
+        why = "the file holds a NUL byte, so it is not UTF-8 text. Save it as UTF-8."
+        raise DocumentError(path, why, line)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise DocumentError(path, "the file is not UTF-8 text. Save it as UTF-8.", line) from None
+        line, byte = content[: error.start].count(b"\n") + 1, content[error.start]
+        why = f"the file is not UTF-8 text: it holds the byte {byte:#x}. Is it Latin-1? Save it as UTF-8."
+        raise DocumentError(path, why, line) from None
 
 
 def read_toml(path: str | PathLike[str]) -> dict[str, Any]:

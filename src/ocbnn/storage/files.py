@@ -87,8 +87,8 @@ def opened(path: Path, *, links: bool) -> Iterator[tuple[BinaryIO, int]]:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        what = "a folder; expected a file" if stat.S_ISDIR(status.st_mode) else "not a plain file"
-        raise FileError(f"{path} is {what}, so it is not read.")
+        what = "a folder" if stat.S_ISDIR(status.st_mode) else "a device or a pipe, which is not read"
+        raise FileError(f"{path} is {what}; give a file.")
     with os.fdopen(descriptor, "rb") as stream:
         try:
             yield stream, status.st_size

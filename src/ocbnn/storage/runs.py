@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from ocbnn.errors import FileError, InferenceError
+from ocbnn.resources import free_memory
 from ocbnn.storage.arrays import Arrays, array_bytes, parse_arrays
 from ocbnn.storage.documents import json_bytes, parse_json
 from ocbnn.storage.files import checksum, read_file, write_bytes
-from ocbnn.storage.memory import free_memory
 from ocbnn.storage.values import restored
 
 RUN, SEAL = "run.json", "ocbnn"

@@ -12,11 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ocbnn.resources import require_memory
+
 Positions = Float[Array, "n size"]
 
 
 def squared_distances(positions: Positions) -> Float[Array, "n n"]:
     """‖x_i − x_j‖² by the Gram matrix, with an exactly zero diagonal."""
+    count = len(positions)
+    require_memory(
+        3.0 * count**2 * positions.dtype.itemsize,
+        f"The distances between {count:,} particles",
+        "Ask for fewer.",
+    )
     # Distances do not know the origin, but rounding does: |x|² + |y|² − 2xy cancels least near it.
     centred = positions - jnp.mean(positions, axis=0)
     gram = centred @ centred.T

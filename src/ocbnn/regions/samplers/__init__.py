@@ -10,6 +10,7 @@ from ocbnn.regions.samplers.common import Key, Sampler, is_thin
 from ocbnn.regions.samplers.rows import brownian, hull, rows
 from ocbnn.regions.samplers.uniform import sobol, uniform, walk
 from ocbnn.regions.sets import Region
+from ocbnn.resources import require_memory
 from ocbnn.schema import Schema
 
 SAMPLERS: dict[str, Sampler] = {
@@ -65,4 +66,5 @@ def sample(
             f"Data of shape {np.shape(data)} do not fit a schema of {len(schema.columns)} columns; "
             "pass coded rows (m, Q), as `schema.encode(frame)` gives them."
         )
+    require_memory(2 * 8 * int(n) * len(schema.columns), f"{n:,} points of a region", "Ask for fewer points.")
     return SAMPLERS[name](key, region, schema, data, n)
