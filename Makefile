@@ -43,15 +43,14 @@ $(VENV)/.ready-bench: $(READY)
 
 bench: $(VENV)/.ready-bench  ## speed, as ratios against peers in one run
 	@missed=; for file in $(filter-out benchmarks/densities.py,$(wildcard benchmarks/*.py)); do \
-		echo "== $$file"; $(BIN)/python $$file || missed="$$missed $$file"; \
+		echo "== $$file"; PYTHONPATH=. $(BIN)/python $$file || missed="$$missed $$file"; \
 	done; test -z "$$missed" || { echo "below their target:$$missed"; exit 1; }
 
 docs: $(READY)  ## the documentation, into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 reproduce: $(READY)  ## the paper's figures in our setting, and whether every bound is met
-	@$(BIN)/ocbnn reproduce all --setting ours --out reproduced
-	@$(BIN)/python -m ocbnn.paper.check reproduced
+	@$(BIN)/python -m reproduce all --setting ours --out reproduced --check
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) build dist site reproduced .mypy_cache .ruff_cache .import_linter_cache

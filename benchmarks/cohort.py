@@ -15,9 +15,9 @@ from pathlib import Path
 
 import duckdb
 
-from ocbnn.datasets import mimic3
-from ocbnn.datasets.mimic3.cohort import TABLES, table_paths
-from ocbnn.datasets.mimic3.queries import read
+from reproduce.data import mimic3
+from reproduce.data.mimic3.cohort import TABLES, table_paths
+from reproduce.data.mimic3.queries import read
 
 COPIES = 10
 MOST_GROWTH = 1.25
@@ -28,7 +28,7 @@ DICTIONARIES = ("D_ITEMS", "D_LABITEMS")
 BUILD = """
 import json, re, sys, time
 from pathlib import Path
-from ocbnn.datasets import mimic3
+from reproduce.data import mimic3
 began = time.perf_counter()
 cohort = mimic3.build(sys.argv[1])
 seconds = time.perf_counter() - began

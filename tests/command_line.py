@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
 from ocbnn.cli import app
@@ -18,8 +19,8 @@ from small_estimators import small_regressor
 RULES = "- {name: high, rule: if x > 1 then y >= 0}\n"
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+def run(*arguments: object, command: typer.Typer = app) -> Result:
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])
 
 
 def words(result: Result) -> str:

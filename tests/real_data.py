@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ocbnn.datasets.sources import VARIABLE, data_folder
+from reproduce.data.sources import VARIABLE, data_folder
 
 
 def folder_of(name: str) -> Path:

@@ -277,9 +277,8 @@ MODELS = [
           LINT.replace("lint", "learn-prior") + " --out {}/model", "it would be lost"),
     Wrong("demo: a model's place is taken", "demo --out {}/demo", "it would be lost",
           files=lambda folder: (folder / "demo" / "model" / "mine").mkdir(parents=True)),
-    Wrong("reproduce: unknown figure", "reproduce fig99 --out {}/r", "fig99"),
-    Wrong("reproduce: unknown setting", "reproduce fig1 --setting theirs --out {}/r", "theirs"),
-    Wrong("reproduce: below a file", "reproduce fig1 --out {}/table.csv/r", "is not a folder"),
+    Wrong("reproduce: moved", "reproduce fig1 --setting ours --out {}/r", "python -m reproduce fig1"),
+    Wrong("reproduce: moved, without arguments", "reproduce", "python -m reproduce fig1"),
     Wrong("demo: below a file", "demo --out {}/table.csv/demo", "is not a folder"),
     Wrong("no such command", "train {}/table.csv", "train"),
 ]  # fmt: skip

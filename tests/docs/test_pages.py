@@ -18,6 +18,7 @@ from typer.main import get_command
 from ocbnn.cli import app
 from ocbnn.inference.engines import ENGINES
 from ocbnn.model.terms import TERMS
+from reproduce.__main__ import app as reproduce_app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -35,9 +36,9 @@ SLOW = {
 }
 ROOMS = (
     *("schema", "rules", "linting", "regions", "model", "inference", "amortize", "posterior"),
-    *("plots", "report", "estimators", "paper"),
+    *("checking", "plots", "report", "estimators", "datasets"),
 )
-IMPORTS = re.compile(r"^(?:>>> )?from (ocbnn[\w.]*) import (\([^)]*\)|[^\n(]+)$", re.MULTILINE)
+IMPORTS = re.compile(r"^(?:>>> )?from ((?:ocbnn|reproduce)[\w.]*) import (\([^)]*\)|[^\n(]+)$", re.MULTILINE)
 CODE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -79,7 +80,6 @@ def public_names() -> list[str]:
     names = {f"{room}.{name}" for room in rooms for name in import_module(room).__all__}
     names |= {f"{engine.__module__}.{engine.__name__}" for engine in ENGINES.values()}
     names |= {f"{type(term).__module__}.{type(term).__name__}" for term in TERMS.values()}
-    names |= {f"ocbnn.datasets.{name}" for name in ("clinic", "toys", "compas", "credit", "mimic3")}
     for page in DOCS.rglob("*.md"):
         for module, imported in IMPORTS.findall(page.read_text("utf-8")):
             names |= {
@@ -107,36 +107,34 @@ def test_every_public_name_is_in_the_reference_with_a_docstring(path: str) -> No
     assert isinstance(public, dict) or public.__doc__
 
 
-def commands() -> list[str]:
-    """Every line of a page or the README that calls the command, continued lines joined, without comments."""
+def commands() -> list[tuple[str, str]]:
+    """Lines of pages and the README that call a command, continued lines joined: which, and the rest."""
     pages = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-    found: dict[str, None] = {}
+    called = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?(ocbnn|python -m reproduce) (.*)$", re.MULTILINE)
+    found: dict[tuple[str, str], None] = {}
     for page in pages:
-        for block in re.findall(
-            r"^```(?:console|sh|bash)?\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.M
-        ):
+        blocks = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+        for block in (text for language, text in blocks if language in ("", "console", "sh", "bash")):
             joined = re.sub(r"\\\n\s*", "", block)
-            found |= dict.fromkeys(re.findall(r"^(?:\$ )?(?:\.venv/bin/)?ocbnn (.*)$", joined, re.MULTILINE))
+            found |= dict.fromkeys(called.findall(joined))
     return list(found)
 
 
-@pytest.mark.parametrize("line", commands())
-def test_every_command_of_the_pages_has_only_options_that_exist(line: str) -> None:
-    name, *words = shlex.split(line, comments=True)
-    command = get_command(app).commands[name]
-    with command.make_context(name, list(words)) as context:
+@pytest.mark.parametrize(("called", "line"), commands())
+def test_every_command_of_the_pages_has_only_options_that_exist(called: str, line: str) -> None:
+    words = shlex.split(line, comments=True)
+    commands = {"ocbnn": get_command(app), "python -m reproduce": get_command(reproduce_app)}
+    command = commands[called]
+    if called == "ocbnn":
+        command = command.commands[words.pop(0)]
+    with command.make_context(called, words) as context:
         assert context.params
 
 
 def test_there_are_commands_in_the_pages() -> None:
-    assert {line.split()[0] for line in commands()} >= {
-        "demo",
-        "lint",
-        "fit",
-        "check",
-        "predict",
-        "reproduce",
-    }
+    first_words = {(called, line.split()[0]) for called, line in commands()}
+    assert first_words >= {("ocbnn", name) for name in ("demo", "lint", "fit", "check", "predict")}
+    assert first_words >= {("python -m reproduce", name) for name in ("clinical", "credit", "recidivism")}
 
 
 def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ocbnn.datasets import toys
 from ocbnn.inference import infer
 from ocbnn.inference.engines.svgd import Svgd
 from ocbnn.model import Model
@@ -14,6 +13,7 @@ from ocbnn.model.terms import NegativeExponential
 from ocbnn.posterior import Posterior
 from ocbnn.posterior.enforce import EnforcementError, reject
 from ocbnn.posterior.functions import function_draws
+from reproduce.data import toys
 
 PARTICLES = 50
 TERMS: dict[str, dict[str, Any]] = {

@@ -6,3 +6,8 @@
 - `search.py`: where a rule is violated most, by ascent.  `cases.py`, `draws.py`: what checks share.
 - `explain.py`: why a rule is not met.  `convergence.py`: R-hat and effective draws.
 """
+
+from ocbnn.checking.check import check_rules
+from ocbnn.checking.convergence import mixing
+
+__all__ = ["check_rules", "mixing"]

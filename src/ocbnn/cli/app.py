@@ -36,7 +36,8 @@ app.command("enforce")(enforce)
 app.command("report")(report)
 app.command("verify")(verify)
 app.command("learn-prior")(learn_prior)
-app.command("reproduce")(reproduce)
+MOVED = {"ignore_unknown_options": True, "allow_extra_args": True}
+app.command("reproduce", hidden=True, context_settings=MOVED)(reproduce)
 
 
 def main() -> None:

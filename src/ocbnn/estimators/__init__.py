@@ -8,7 +8,8 @@
 """
 
 from ocbnn.estimators.classifier import OCBNNClassifier
-from ocbnn.estimators.folder import load
+from ocbnn.estimators.folder import load, save_posterior
 from ocbnn.estimators.regressor import OCBNNRegressor
+from ocbnn.estimators.settings_files import written_settings
 
-__all__ = ["OCBNNClassifier", "OCBNNRegressor", "load"]
+__all__ = ["OCBNNClassifier", "OCBNNRegressor", "load", "save_posterior", "written_settings"]

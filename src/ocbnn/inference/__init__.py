@@ -9,6 +9,7 @@ from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines import ENGINES
 from ocbnn.inference.engines.base import Engine, Info
 from ocbnn.inference.prepare import Settings
+from ocbnn.inference.progress import Tick
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.run import ess, infer
 from ocbnn.inference.strength import StrengthSearch
@@ -25,6 +26,7 @@ __all__ = [
     "RuleOutcome",
     "Settings",
     "StrengthSearch",
+    "Tick",
     "WarmStart",
     "ess",
     "infer",

@@ -6,6 +6,7 @@
   one kind of picture each.
 """
 
+from ocbnn.plots import style
 from ocbnn.plots.bands import draw_slice, predictive_band
 from ocbnn.plots.chains import ChainFigures, agreement, chain_figures, diagnostics
 from ocbnn.plots.class_maps import class_regions
@@ -39,4 +40,5 @@ __all__ = [
     "rejection_curve",
     "satisfaction",
     "sliced",
+    "style",
 ]
