@@ -311,10 +311,15 @@ def require_name(name: object) -> None:
         )
 
 
+SMALLEST_SCALE = 1e-290
+"""Ordinary numbers divided by less are infinite in float64."""
+
+
 def _require_scaling(center: float, scale: float, what: str) -> None:
-    if not (math.isfinite(center) and math.isfinite(scale) and scale > 0):
+    if not (math.isfinite(center) and math.isfinite(scale) and scale >= SMALLEST_SCALE):
         raise SchemaError(
-            f"The scaling of {what} is ({center!r}, {scale!r}); it needs a finite center, a scale > 0."
+            f"The scaling of {what} is ({center!r}, {scale!r}); it needs a finite center, a scale > 0 "
+            f"(at least {SMALLEST_SCALE:g})."
         )
 
 
