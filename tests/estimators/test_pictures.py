@@ -19,7 +19,7 @@ from ocbnn import OCBNNClassifier, OCBNNRegressor, load, plots
 from ocbnn.checking.check import as_rule_terms
 from ocbnn.errors import OCBNNError
 from ocbnn.plots.style import CLASSES
-from ocbnn.posterior.functions import function_draws
+from ocbnn.posterior.draws import function_draws
 from posterior_cases import constants
 from small_estimators import small_classifier, small_regressor
 
@@ -128,7 +128,7 @@ def test_satisfaction_is_that_of_check_rules(classifier: OCBNNClassifier) -> Non
 def test_calibration_is_of_the_rows_given(regressor: OCBNNRegressor) -> None:
     frame, y = patients()
     ax = regressor.plot_calibration(frame, y, ax=Figure().subplots())
-    assert ax.get_xlabel() == "said: nominal coverage of intervals"
+    assert ax.get_xlabel() == "predicted: nominal coverage of intervals"
     line, *_ = ax.containers[0]
     functions, noise = regressor.sample_function(frame), regressor.posterior_.noise[:, None]
     below = norm.cdf(y, functions, noise).mean(axis=0)

@@ -24,8 +24,7 @@ from ocbnn.paper.pictures import draw, plane
 from ocbnn.paper.plans import plan
 from ocbnn.paper.runs import fit_rmse, mixing_figures, rule_figures, run, save
 from ocbnn.plots.style import CLASSES, MARKERS
-from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import as_coded, function_draws
+from ocbnn.posterior.draws import Posterior, as_coded, function_draws
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

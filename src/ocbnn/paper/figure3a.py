@@ -14,8 +14,7 @@ from ocbnn.paper.pictures import draw, draw_band, draw_rows, frame_axes, key, li
 from ocbnn.paper.plans import plan
 from ocbnn.paper.runs import learnt_prior, learnt_prior_figures, save, under_learnt_prior
 from ocbnn.plots.style import MET
-from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import as_coded, function_draws
+from ocbnn.posterior.draws import Posterior, as_coded, function_draws
 from ocbnn.schema import Schema
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from ocbnn.plots.style import DATA, FORBIDDEN, INK, MARKERS, MET, WITH, WITHOUT, styled
-from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import as_coded, function_draws
+from ocbnn.plots.style import DATA, FORBIDDEN, INK, MARKERS, MET, ROLES, WITH, WITHOUT
+from ocbnn.posterior.draws import Posterior, as_coded, function_draws
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +26,40 @@ CLASS_COLOURS = {"red": "#d55e00", "green": "#009e73", "blue": "#0072b2", 0: "#0
 GRID = 121
 CERTAIN = 0.75
 """A class is shaded where its predicted probability is above this (figure 2's threshold)."""
+STYLE: Any = {
+    "font.size": 9.0,
+    "font.family": "sans-serif",
+    "text.color": INK,
+    "text.parse_math": False,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": ROLES["muted"],
+    "axes.facecolor": "white",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.formatter.use_mathtext": False,
+    "grid.color": ROLES["grid"],
+    "grid.linewidth": 0.6,
+    "xtick.color": ROLES["muted"],
+    "ytick.color": ROLES["muted"],
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "legend.fontsize": 8.0,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5.0,
+    "hatch.linewidth": 0.6,
+    "svg.hashsalt": "ocbnn",
+    "svg.fonttype": "none",
+}
+"""Matplotlib's settings for these pictures; a fixed salt, so that the same picture is the same file."""
 
 
 def draw(
@@ -36,11 +69,7 @@ def draw(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # A fixed salt: the same picture is the same file.
-    with (
-        styled(),
-        mpl.rc_context({"axes.facecolor": "white", "svg.hashsalt": "ocbnn", "svg.fonttype": "none"}),
-    ):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(size[0] * len(panels), size[1]), layout="constrained")
         FigureCanvasAgg(figure)
         for index, panel in enumerate(panels):

@@ -22,8 +22,7 @@ from ocbnn.inference.result import Result
 from ocbnn.model.model import Model, unstandardized
 from ocbnn.paper.plans import Plan
 from ocbnn.paper.watching import one_fit
-from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import Table, as_coded, function_draws
+from ocbnn.posterior.draws import Posterior, Table, as_coded, function_draws
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 

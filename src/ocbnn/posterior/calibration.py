@@ -21,8 +21,7 @@ from scipy.special import ndtr
 from ocbnn.checking.figures import CONFIDENCE, clopper_pearson, require_confidence
 from ocbnn.errors import OCBNNError
 from ocbnn.posterior.allowed import rows_from
-from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import Table, as_coded, function_blocks
+from ocbnn.posterior.draws import Posterior, Table, as_coded, function_blocks
 from ocbnn.posterior.predict import obeying_draws, predict, restricted
 
 BINS = 10

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ocbnn.checking.cases import margins_at, require_points, rule_name
 from ocbnn.checking.check import Rule
+from ocbnn.checking.draws import margins_at, require_points, rule_name
 from ocbnn.checking.figures import CONFIDENCE, Figure, require_confidence, share_figure
 from ocbnn.checking.search import climb, searchable
 from ocbnn.errors import OCBNNError

@@ -19,11 +19,10 @@ import numpy as np
 from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from jaxtyping import Bool, Float
 
-from ocbnn.checking.cases import is_whole
+from ocbnn.checking.draws import is_whole
 from ocbnn.errors import OCBNNError
 from ocbnn.posterior import allowed as allowing
-from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import Table, as_coded, function_blocks, function_draws
+from ocbnn.posterior.draws import Posterior, Table, as_coded, function_blocks, function_draws
 from ocbnn.posterior.mixtures import Intervals, Mixture, quantiles, shortest_interval
 from ocbnn.rules.constraint import Constraint
 

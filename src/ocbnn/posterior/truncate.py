@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn.checking.cases import POINTS, rule_name
 from ocbnn.checking.check import Rule, as_rule_terms
+from ocbnn.checking.draws import POINTS, rule_name
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.posterior import allowed as allowing
-from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import Table, as_coded, function_blocks
+from ocbnn.posterior.draws import Posterior, Table, as_coded, function_blocks
 from ocbnn.posterior.mixtures import (
     Intervals,
     Mixture,
