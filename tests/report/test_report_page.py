@@ -27,7 +27,7 @@ def test_the_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.Mo
         for block in blocks:
             exec(compile(block, str(PAGE), "exec"), names)
     pyplot.close("all")
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "report.json"]
     assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["rules"]
 

@@ -73,7 +73,7 @@ def draw_slice(shown: Slice, other: Slice | None = None, *, ax: Axes | None = No
         colour = _look(index, several)[0] if several else style.WITHOUT
         look: dict[str, Any] = {"ls": (0, (4, 2)), "lw": 0.9 if several else style.LINE}
         if shown.discrete:
-            look = {"ls": "none", "marker": "D", "mfc": "none", "ms": style.POINT}
+            look = {**style.POINTS, "marker": "D", "mfc": "none"}
         ax.plot(shown.positions, curve.mean, color=colour, label=_once("without the rules", index), **look)
     if not shown.discrete:
         for index, end in enumerate(shown.observed):
@@ -113,8 +113,8 @@ def _draw_curve(ax: Axes, shown: Slice, curve: Curve, index: int) -> None:
     if shown.discrete:
         for place, (low, high) in enumerate(curve.bands):
             ax.vlines(shown.positions, low, high, color=colour, lw=max(5.0 - 3.0 * place, 1.5), alpha=0.45)
-        points: dict[str, Any] = {"ls": "none", "marker": marker, "ms": style.POINT}
-        ax.plot(shown.positions, curve.mean, color=colour, label=entry(curve.label), **points)
+        name = entry(curve.label)
+        ax.plot(shown.positions, curve.mean, color=colour, marker=marker, label=name, **style.POINTS)
         return
     # Bands of several classes lie on top of one another: the widest alone, and pale.
     for low, high in curve.bands[-1:] if several else curve.bands:
@@ -161,7 +161,7 @@ def _draw_data(ax: Axes, posterior: Posterior, column: str, data: pd.DataFrame) 
     target = posterior.target
     x = posterior.schema.encode(data)[:, posterior.schema.index(column)]
     y = target.to_model(data[target.name])
-    points: dict[str, Any] = {"ls": "none", "ms": 4, "mfc": "none", "mew": 1.0, "zorder": 3}
+    points: dict[str, Any] = {**style.POINTS, "ms": 4, "mfc": "none", "zorder": 3}
     if len(target.classes) > 2:
         for index in range(len(target.classes)):
             colour, _, marker = _look(index, several=True)
@@ -247,10 +247,10 @@ def _draw_classes(
     target, handles = posterior.target, []
     for index, name in enumerate(target.classes):
         colour, _, marker = _look(index, several=True)
-        look: dict[str, Any] = {"ls": "none", "marker": marker, "color": colour}
-        handles.append(Line2D([], [], label=f"{target.name} = {name}", ms=style.POINT, **look))
+        look: dict[str, Any] = {**style.POINTS, "marker": marker, "color": colour}
+        handles.append(Line2D([], [], label=f"{target.name} = {name}", **look))
         if data is not None:
             some = data[target.to_model(data[target.name]) == index]
             places = [posterior.schema.encode(some)[:, posterior.schema.index(each)] for each in columns]
-            ax.plot(*places, mec=style.PAPER, mew=0.8, ms=5.5, **look)
+            ax.plot(*places, **look | {"mec": style.PAPER, "mew": 0.8, "ms": 5.5})
     legend(ax, 3, handles)

@@ -11,7 +11,19 @@ from ocbnn import regions
 from ocbnn.checking.convergence import LEAST_DRAWS, mixing
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.diagnostics import Criteria
-from ocbnn.plots.style import CLASSES, DASHES, INK, MUTED, TEXT, WITH, axes_of, label, legend, with_unit
+from ocbnn.plots.style import (
+    CLASSES,
+    DASHES,
+    INK,
+    MUTED,
+    POINTS,
+    TEXT,
+    WITH,
+    axes_of,
+    label,
+    legend,
+    with_unit,
+)
 from ocbnn.posterior.draws import Posterior, function_draws
 
 if TYPE_CHECKING:
@@ -109,7 +121,7 @@ def agreement(found: ChainFigures | Posterior, *, ax: Axes | None = None) -> Axe
     figures = _figures(found)
     limit = Criteria().largest_rhat
     ax = axes_of(ax)
-    ax.plot(np.arange(1, len(figures.rhat) + 1), figures.rhat, color=WITH, marker="o", ms=3, ls="none")
+    ax.plot(np.arange(1, len(figures.rhat) + 1), figures.rhat, color=WITH, marker="o", **POINTS | {"ms": 3})
     ax.axhline(limit, color=INK, lw=1.2, ls="--")
     ax.annotate(
         f"should stay below {limit:g}",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SMALLEST = 1e-4
 """Shares below this are drawn at it: the axis is logarithmic, since tolerances are small."""
-BEFORE: dict[str, Any] = {"color": WITHOUT, "marker": "D", "mfc": "none", "ms": style.POINT, "ls": "none"}
+BEFORE: dict[str, Any] = {**style.POINTS, "color": WITHOUT, "marker": "D", "mfc": "none"}
 """A mark of the model without the rules."""
 
 
@@ -47,17 +47,22 @@ def satisfaction(
         low = SMALLEST if np.isnan(figure.low) else max(figure.low, SMALLEST)
         high = min(max(figure.high, SMALLEST), 1.0) if np.isfinite(figure.high) else 1.0
         ax.plot([low, high], [place, place], color=colour, lw=2.2, solid_capstyle="butt")
-        look: dict[str, Any] = {"color": colour, "marker": marker, "ms": 7, "ls": "none"}
-        ax.plot(max(figure.value, SMALLEST), place, label=_new(ax, check.verdict), **look)
+        look: dict[str, Any] = {**style.POINTS, "color": colour, "marker": marker, "ms": 7}
+        ax.plot(
+            max(figure.value, SMALLEST),
+            place,
+            label=_new(ax, check.verdict.removesuffix(" at this tolerance")),
+            **look,
+        )
         accepted = [max(check.tolerance, SMALLEST)] * 2
-        name = _new(ax, "accepted at most")
+        name = _new(ax, "tolerance")
         ax.plot(accepted, [place - 0.14, place + 0.2], color=INK, lw=style.LINE, label=name)
         if other is not None:
             share = max(other.violation.value, SMALLEST)
             ax.plot(share, place, label=_new(ax, "without the rules"), **BEFORE)
     ax.set_xscale("log")
     ax.set_xlim(SMALLEST * 0.8, 1.25)
-    shares = ["0.01 %\nor less", "0.1 %", "1 %", "10 %", "100 %"]
+    shares = ["0.01%\nor less", "0.1%", "1%", "10%", "100%"]
     style.name_ticks(ax, [SMALLEST, 1e-3, 1e-2, 1e-1, 1.0], shares)
     style.name_rows(ax, [check.name for check in checks])
     ax.set_xlabel("share of checks violated", parse_math=False)
@@ -88,11 +93,11 @@ def changes(
         ax: where to draw; default: new axes.
     """
     ax = axes_of(ax)
-    arrow = {"arrowstyle": "-|>", "color": INK, "lw": 1.0, "shrinkA": 4, "shrinkB": 4}
+    arrow = {"arrowstyle": "-|>", "color": INK, "lw": 1.0, "shrinkA": 4, "shrinkB": 4, "mutation_scale": 9}
     for place, (_, before, after) in enumerate(shifts):
         ax.annotate("", (after, place), (before, place), arrowprops=arrow)
         ax.plot(before, place, label=_new(ax, "without the rules"), **BEFORE)
-        look: dict[str, Any] = {"color": WITH, "marker": "o", "ms": 6, "ls": "none"}
+        look: dict[str, Any] = {**style.POINTS, "color": WITH, "marker": "o", "ms": 6}
         ax.plot(after, place, label=_new(ax, "with the rules"), **look)
     style.name_rows(ax, [name for name, _, _ in shifts])
     if probability:
@@ -137,8 +142,8 @@ def prior_and_posterior(
         ax.plot(x, curve.mean, label=f"{name}, {coverage:.0%} band", **look)
         style.label(ax, with_unit(shown.column, shown.unit), with_unit(curve.label, shown.quantity_unit))
         if shown.labels:
-            style.name_ticks(ax, x, [style.shortened(each, style.LONGEST_ENTRY) for each in shown.labels])
-    legend(ax)
+            style.name_ticks(ax, x, [style.shortened(each, 20) for each in shown.labels])
+    legend(ax, 1)
     return ax
 
 
@@ -171,7 +176,7 @@ def rejection_curve(
             "ls": DASHES[index % len(DASHES)],
         }
         name = style.entry(labels[index]) if labels else None
-        ax.plot(points, row, lw=style.LINE, ms=style.POINT, label=name, **look)
+        ax.plot(points, row, lw=style.LINE, ms=5, mew=1, label=name, **look)
     ax.set_xscale("log")
     style.name_ticks(ax, points, [f"{value:,g}" for value in points])
     ax.set_ylim(0, max(1.0, float(np.nanmax(rows))) * 1.02)
@@ -208,11 +213,13 @@ def calibration(
             np.maximum([observed - low, high - observed], 0.0),
             color=colour,
             marker=marker,
-            ms=style.POINT,
+            ms=5,
+            mew=1,
             ls=dashes,
             lw=1.2,
             elinewidth=1.0,
             capsize=2,
+            capthick=1,
             label=f"{name} ({each.rows:,} rows)",
         )
     what = next(iter(several.values())).what

@@ -11,7 +11,9 @@ upon: they belong to the user, and all threads share them.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -51,14 +53,21 @@ VERDICTS = {
 }
 """Colour and marker of each verdict."""
 
-LONGEST_LABEL, LONGEST_ENTRY = 40, 24
-"""Characters of an axis's label, and of a legend's entry beside another one; names may be of any length."""
+LONGEST_LABEL, LONGEST_ROW, LONGEST_ENTRY = 40, 48, {1: 40, 2: 17, 3: 17}
+"""Characters of an axis's label, of a row's name, and of a legend's entry by the number of columns.
+
+They are characters of usual width. More would leave no room for the axes, and names may be of any length.
+"""
+USUAL_WIDTH = 0.6
+"""Of a character, as a share of the size of the font."""
 FONT = "DejaVu Sans"
 """It comes with Matplotlib, so text has the same size on every machine."""
 TEXT: dict[str, Any] = {"parse_math": False, "usetex": False, "fontfamily": FONT, "color": INK}
 """Names are text and never formulas: a column may be called "cost in $"."""
-LINE, POINT = 1.6, 5.0
-"""Width of lines and size of markers, in points."""
+LINE = 1.6
+"""Width of lines, in points."""
+POINTS: dict[str, Any] = {"ls": "none", "ms": 5.0, "mew": 1.0}
+"""Markers without a line."""
 HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 """Control characters, marks that turn the direction of writing, and what no file of text may hold."""
 
@@ -77,7 +86,7 @@ def dressed(ax: Axes) -> Axes:
     from matplotlib.ticker import ScalarFormatter
 
     ax.set(facecolor="none", axisbelow=True, xmargin=0.05, ymargin=0.05)
-    ax.grid(visible=True, which="major", color=GRID, lw=0.6, ls="-", alpha=1.0)
+    ax.grid(visible=True, which="major", color=GRID, lw=0.6, ls="-", alpha=1.0, solid_capstyle="butt")
     for side, spine in ax.spines.items():
         spine.set(visible=side in ("left", "bottom"), edgecolor=MUTED, linewidth=0.8)
     ax.minorticks_off()
@@ -112,7 +121,7 @@ def legend(ax: Axes, columns: int = 2, handles: Sequence[Any] | None = None) -> 
         return
     found = ax.legend(
         handles,
-        [shortened(each, LONGEST_ENTRY) for each in labels],
+        [shortened(each, LONGEST_ENTRY[columns]) for each in labels],
         loc="lower left",
         bbox_to_anchor=(0.0, 1.0),
         ncols=columns,
@@ -141,13 +150,40 @@ def with_unit(name: str, unit: str | None) -> str:
     if not unit:
         return shortened(name, LONGEST_LABEL)
     unit = shortened(unit, LONGEST_LABEL // 2)
-    return f"{shortened(name, LONGEST_LABEL - len(unit))} ({unit})"
+    return f"{shortened(name, LONGEST_LABEL - min(len(unit), LONGEST_LABEL // 2))} ({unit})"
 
 
-def shortened(text: str, most: int = 56) -> str:
-    """Text that fits a line; what is cut is marked by "…"."""
-    text = " ".join(visible(text).split())
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+def shortened(text: str, most: int = LONGEST_ROW) -> str:
+    """Text that is as wide as so many usual characters at most, on one line; what is cut is marked by "…"."""
+    whole = " ".join(visible(text).split())
+    text = whole[: 3 * most]  # of marks without a width there may be any number
+    while text and _width(text if text == whole else text + "…") > most:
+        text = text[: min(int(len(text) * most / _width(text)), len(text) - 1)]
+    return text if text == whole else text.rstrip() + "…"
+
+
+def _width(text: str) -> float:
+    """The width of text, in usual characters."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(family=FONT, size=1.0)
+    width = text_to_path.get_text_width_height_descent(printable(text) or " ", font, False)[0]
+    return float(width) / USUAL_WIDTH
+
+
+def printable(text: str) -> str:
+    """The text as it is measured: without marks above letters, and "M" for what the font lacks."""
+    known = _characters()
+    letters = (each for each in text if not unicodedata.combining(each))
+    return "".join(each if ord(each) in known else "M" for each in letters)
+
+
+@cache
+def _characters() -> frozenset[int]:
+    from matplotlib.font_manager import findfont, get_font
+
+    return frozenset(get_font(findfont(FONT)).get_charmap())
 
 
 def visible(text: str) -> str:

@@ -22,10 +22,10 @@ from ocbnn.plots.chains import chain_figures
 from ocbnn.plots.slices import sliced
 from ocbnn.posterior.conflict import change_sizes
 from ocbnn.posterior.draws import Posterior, function_blocks
+from ocbnn.report import sections
 from ocbnn.report.evidence import VERSION, BandFacts, Evidence, RunFacts, fingerprint
 from ocbnn.report.held_out import HeldOut, calibration_facts, held_out, performance
 from ocbnn.report.rules import rule_facts
-from ocbnn.report.sections import SECTIONS, Material
 from ocbnn.schema import Schema
 
 ROWS, DRAWS = 200, 100
@@ -186,7 +186,7 @@ def gather(
     plain = replace(posterior, enforced=())
     importance = importances(plain, rows, seed)
     terms = [term.rule for term in posterior.rules]
-    material = Material(posterior, without, rows, points, seed)
+    material = sections.Material(posterior, without, rows, points, seed)
     return Evidence(
         version=VERSION,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -205,7 +205,7 @@ def gather(
         calibration=None if rows is None else calibration_facts(plain, without, rows),
         sources={str(what): str(name) for what, name in (sources or {}).items()},
         provenance={name: known for name, known in posterior.provenance.items() if name not in LEFT_OUT},
-        further={each.name: each.gather(material) for each in SECTIONS if each.gather is not None},
+        further={each.name: each.gather(material) for each in sections.SECTIONS if each.gather is not None},
     )
 
 

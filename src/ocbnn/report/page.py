@@ -16,9 +16,10 @@ from ocbnn.errors import FileError, OCBNNError
 from ocbnn.plots.style import visible
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.files import MODEL, NAMES
+from ocbnn.report import sections as parts
 from ocbnn.report import sentences
 from ocbnn.report.evidence import Evidence, fingerprint
-from ocbnn.report.sections import SECTIONS, resource
+from ocbnn.report.sections import resource
 from ocbnn.storing.plain import plain_text
 from ocbnn.storing.whole import write_text
 
@@ -81,7 +82,7 @@ def html(evidence: Evidence, *, twin: str | None = None) -> str:
     """The page as text; `twin` is the name of the file that holds the same figures."""
     environment = _environment()
     sections = []
-    for section in SECTIONS:
+    for section in parts.SECTIONS:
         if section.gather is not None and section.name not in evidence.further:
             continue
         body = environment.from_string(section.template).render(

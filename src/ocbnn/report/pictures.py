@@ -10,7 +10,6 @@ import io
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 from xml.etree import ElementTree
 
@@ -20,14 +19,15 @@ from matplotlib.axes import Axes
 from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.figure import Figure
-from matplotlib.font_manager import findfont, get_font
+from matplotlib.gridspec import SubplotParams
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
 
 from ocbnn.inference.diagnostics import Criteria
 from ocbnn.plots.bands import draw_slice
 from ocbnn.plots.chains import ChainFigures, agreement, diagnostics
 from ocbnn.plots.figures import LOOKS, calibration, changes, satisfaction
-from ocbnn.plots.style import CLASSES, DATA, FONT, ROLES, UNCLEAR, dressed
+from ocbnn.plots.style import CLASSES, DATA, ROLES, UNCLEAR, dressed, printable
 from ocbnn.posterior.calibration import Calibration
 from ocbnn.report.evidence import BandFacts, Evidence
 from ocbnn.report.sentences import PROBABILITY, capital, number, percent
@@ -56,29 +56,28 @@ class TextRenderer(RendererSVG):
         ismath: Any = False,
         mtext: Any = None,
     ) -> None:
-        self._draw_text_as_text(gc, x, y, s, prop, angle, False, mtext)
+        self._draw_text_as_text(gc, x, y, s, prop, angle, False, mtext)  # type: ignore[no-untyped-call]
 
     def get_text_width_height_descent(self, s: str, prop: Any, ismath: Any) -> Any:
         """The size of the text; characters that the font lacks are as wide as "M"."""
-        known = _characters()
-        measured = "".join(each if ord(each) in known else "M" for each in s)
-        return super().get_text_width_height_descent(measured, prop, False)
-
-
-@cache
-def _characters() -> frozenset[int]:
-    return frozenset(get_font(findfont(FONT)).get_charmap())
+        return super().get_text_width_height_descent(printable(s), prop, False)  # type: ignore[no-untyped-call]
 
 
 def drawn(draw: Callable[[Axes], object], name: str, height: float = 2.9) -> Markup:
     """What `draw` puts on axes, as an inline SVG element whose ids begin with `name`."""
     layout = ConstrainedLayoutEngine(h_pad=0.04167, w_pad=0.04167, hspace=0.02, wspace=0.02)
-    figure = Figure((WIDTH, height), dpi=72, facecolor="none", edgecolor="none", linewidth=0, layout=layout)
+    margins = SubplotParams(left=0.125, right=0.9, bottom=0.11, top=0.88, wspace=0.2, hspace=0.2)
+    figure = Figure((WIDTH, height), 72, facecolor="none", edgecolor="none", linewidth=0)
+    figure.subplotpars.update(**vars(margins))
+    figure.set_layout_engine(layout)
     buffer = io.StringIO()
-    renderer = TextRenderer(WIDTH * 72, height * 72, buffer, metadata=DROPPED)
+    svg: Any = TextRenderer  # Matplotlib has no types for its back ends
+    renderer = svg(WIDTH * 72, height * 72, buffer, metadata=DROPPED)
     canvas: Any = FigureCanvasBase(figure)
     canvas.get_renderer = lambda: renderer  # what the layout is measured with
     draw(dressed(figure.subplots()))
+    for line in figure.findobj(Line2D):
+        line.set(solid_capstyle="butt")
     figure.draw(renderer)
     renderer.finalize()
     return inline(buffer.getvalue(), name)
@@ -99,7 +98,7 @@ def inline(content: str, name: str) -> Markup:
     for size in ("width", "height"):
         root.attrib.pop(size, None)
     root.attrib |= {"xmlns": SVG, "aria-hidden": "true", "focusable": "false"}  # the words are around it
-    ids = {}
+    ids: dict[str, str] = {}
     for element in root.iter():
         if "id" in element.attrib:
             ids[element.attrib["id"]] = f"{name}-{len(ids) + 1}"
