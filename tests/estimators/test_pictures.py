@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import log_loss
+from sklearn.metrics import brier_score_loss, log_loss
 
 from ocbnn import OCBNNClassifier, OCBNNRegressor, load, plots
 from ocbnn.checking.check import as_rule_terms
@@ -165,7 +165,7 @@ def test_the_report_compares_with_a_twin_without_rules(classifier: OCBNNClassifi
     assert not json.loads(alone.with_suffix(".json").read_text())["compared"]
 
 
-def test_the_report_has_scikit_learns_log_loss_and_counts_the_rows_that_break_a_rule(
+def test_the_report_has_scikit_learns_scores_and_counts_the_rows_that_break_a_rule(
     classifier: OCBNNClassifier, tmp_path: Path
 ) -> None:
     frame, y = patients()
@@ -174,8 +174,10 @@ def test_the_report_has_scikit_learns_log_loss_and_counts_the_rows_that_break_a_
     probabilities = classifier.sample_function(frame)[..., 1].mean(axis=0)
     score = twin["performance"]["with_rules"]["log_score"]
     assert -score == pytest.approx(log_loss(y, probabilities), rel=1e-6)
+    brier = twin["performance"]["with_rules"]["brier"]
+    assert brier == pytest.approx(brier_score_loss(y, probabilities), rel=1e-6)
     recorded, inside = twin["rules"][0]["recorded"], frame["age"] > 60
-    assert (recorded["rows"], recorded["breaking"]) == (inside.sum(), (inside & (y == 0)).sum())
+    assert (recorded["inside"], recorded["against"]) == (inside.sum(), (inside & (y == 0)).sum())
 
 
 def test_a_loaded_estimator_is_reported_alone_and_as_it_is_enforced(

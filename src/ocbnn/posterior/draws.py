@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -29,6 +28,7 @@ from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.model import Data, Model, outputs
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.rules.constraint import Constraint
+from ocbnn.storing.plain import plain
 
 if TYPE_CHECKING:
     import xarray
@@ -263,7 +263,7 @@ def _provenance(result: Result) -> dict[str, Any]:
     rules += [rule_provenance(rule) | nothing for rule in model.learnt]
     found = any(rule["points_found"] for rule in rules) or any(o.found_strength for o in result.rules)
     diagnostics = result.diagnostics
-    return _plain(
+    known: dict[str, Any] = plain(
         {
             "rules": rules,
             "schema": None if model.schema is None else model.schema.to_json(),
@@ -288,25 +288,8 @@ def _provenance(result: Result) -> dict[str, Any]:
             "empirical_prior": EMPIRICAL if found and model.data is not None else None,
         }
     )
+    return known
 
 
 def _told(outcome: RuleOutcome) -> dict[str, Any]:
     return {"name": outcome.name, "violation": outcome.violation, "reason": outcome.reason}
-
-
-def _plain(value: Any) -> Any:
-    """The same as plain JSON values; what is not finite, or not plain, becomes null or text."""
-    match value:
-        case None | bool() | str() | int():
-            return value
-        case float() | np.floating():
-            return float(value) if math.isfinite(value) else None
-        case np.integer() | np.bool_():
-            return value.item()
-        case Mapping():
-            return {str(name): _plain(each) for name, each in value.items()}
-        case list() | tuple():
-            return [_plain(each) for each in value]
-        case np.ndarray():
-            return _plain(value.tolist())
-    return str(value)
