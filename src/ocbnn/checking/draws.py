@@ -57,7 +57,7 @@ class Drawn:
 
     @property
     def has_chains(self) -> bool:
-        """Whether draws follow one another in chains; else they are particles, members, or independent."""
+        """Whether draws follow one another in chains; else they are particles, or independent."""
         return self.draws.shape[0] > 1
 
     @property
@@ -195,7 +195,7 @@ def require_points(points: int, key: int) -> None:
 
 
 def is_whole(number: object) -> bool:
-    """Whether it is a whole number, of Python or NumPy; True and False are none."""
+    """Whether it is a whole number, of Python or NumPy; True and False do not count."""
     return isinstance(number, numbers.Integral) and not isinstance(number, bool)
 
 

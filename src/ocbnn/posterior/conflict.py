@@ -106,7 +106,7 @@ def conflict(
         with_rules: the posterior under all rules.
         without_rules: of the same data, under none.
         without_each: for each rule, the posterior under all rules but this one: then log scores and changes
-            are those of this rule alone. `without_rules` stands in for each unless given.
+            are those of this rule alone. Default: `without_rules` for each.
         held_out: rows that no posterior has seen, for the log score.
         y: their target, raw.
         points: fresh points of each region.

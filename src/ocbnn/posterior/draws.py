@@ -111,7 +111,7 @@ class Posterior(Drawn):
 
     @property
     def has_chains(self) -> bool:
-        """Whether draws follow one another in chains; else they are particles, members, or independent."""
+        """Whether draws follow one another in chains; else they are particles, or independent."""
         return bool(self.provenance.get("chains", self.draws.shape[0] > 1))
 
     def point_values(self, coded: Float[np.ndarray, "n Q"], values: np.ndarray) -> np.ndarray:

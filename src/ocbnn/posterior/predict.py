@@ -167,7 +167,7 @@ def checked_levels(levels: Sequence[float], coverage: float | None) -> tuple[flo
 def sample_function(
     posterior: Posterior, table: Table, count: int | None = None, *, key: Any = 0
 ) -> np.ndarray:
-    """Φ of `count` draws taken by lot, of all draws unless given: `(count, n)` raw, or `(count, n, C)`."""
+    """Φ of `count` draws taken by lot (default: all draws): `(count, n)` raw, or `(count, n, C)`."""
     coded = as_coded(posterior, table)
     chosen = _chosen(posterior, count, np.random.default_rng(key))
     blocks = [values for _, values in function_blocks(posterior, coded, posterior.flat[chosen])]
@@ -202,7 +202,7 @@ def samples_of_no_rows(posterior: Posterior, count: int) -> np.ndarray:
 
 
 def require_count(count: int) -> None:
-    """Refuse a number of samples that is none."""
+    """Refuse a number of samples below 1."""
     if not is_whole(count) or count < 1:
         raise OCBNNError(f"A number of samples is a whole number, at least 1; got {count!r}.")
 
@@ -213,7 +213,7 @@ def noisy(
     generator: np.random.Generator,
     noise: Float[np.ndarray, " S"] | None = None,
 ) -> np.ndarray:
-    """One Y for every draw of Φ: raw y, or a class index; `noise` is that of the kept draws unless given."""
+    """One Y for every draw of Φ: raw y, or a class index; default of `noise`: that of the kept draws."""
     if not posterior.classes:
         spread = posterior.noise if noise is None else noise
         return values + spread[:, None] * generator.standard_normal(values.shape)

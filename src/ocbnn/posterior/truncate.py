@@ -49,7 +49,7 @@ LEAST_MASS = 1e-6
 
 
 def truncate(posterior: Posterior, rules: Sequence[Rule] | None = None) -> Truncated:
-    """Predictions restricted to what the deterministic rules allow; the model's own unless given.
+    """Predictions restricted to what the deterministic rules allow; default: the model's own rules.
 
     What was enforced on the posterior before stays in force. Nothing can be truncated to a rule that cannot
     list the outputs it allows: where one applies, also one that draws were rejected for, a prediction is an
