@@ -26,6 +26,40 @@ Panel = Callable[["Axes"], None]
 CLASS_COLOURS = {"red": "#d55e00", "green": "#009e73", "blue": "#0072b2", 0: "#0072b2", 1: "#e69f00"}
 CERTAIN = 0.75
 """A class is shaded where its predicted probability is above this (figure 2's threshold)."""
+STYLE: Any = {
+    "font.size": 9.0,
+    "font.family": "sans-serif",
+    "text.color": style.INK,
+    "text.parse_math": False,
+    "axes.labelcolor": style.INK,
+    "axes.edgecolor": style.ROLES["muted"],
+    "axes.facecolor": "white",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.formatter.use_mathtext": False,
+    "grid.color": style.ROLES["grid"],
+    "grid.linewidth": 0.6,
+    "xtick.color": style.ROLES["muted"],
+    "ytick.color": style.ROLES["muted"],
+    "xtick.labelcolor": style.INK,
+    "ytick.labelcolor": style.INK,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "legend.fontsize": 8.0,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5.0,
+    "hatch.linewidth": 0.6,
+    "svg.hashsalt": "ocbnn",
+    "svg.fonttype": "none",
+}
+"""Matplotlib's settings for these pictures; a fixed salt, so that the same picture is the same file."""
 
 
 def draw(out: Path, name: str, panels: Sequence[Panel], *, size: tuple[float, float] = (3.6, 3.0)) -> None:
@@ -33,11 +67,7 @@ def draw(out: Path, name: str, panels: Sequence[Panel], *, size: tuple[float, fl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # A fixed salt: the same picture is the same file.
-    with (
-        style.styled(),
-        mpl.rc_context({"axes.facecolor": "white", "svg.hashsalt": "ocbnn", "svg.fonttype": "none"}),
-    ):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(size[0] * len(panels), size[1]), layout="constrained")
         FigureCanvasAgg(figure)
         for index, panel in enumerate(panels):

@@ -87,6 +87,24 @@ def frozen() -> Case:
     return Case(lines(slope, intercept, ["if x > 1 then y <= 3"]), None, None)
 
 
+def odd(name: str, text: str) -> Case:
+    """Names that a user may choose: `name` of a column and of the target, `text` of everything else."""
+    label = text.encode(errors="replace").decode()  # a DataFrame holds no half of a pair of surrogates
+    columns = (
+        Column("x", "continuous", (-2.0, 2.0), unit=text),
+        Column(name, "category", (0.0, 1.0), levels=(label, "b")),
+    )
+    schema = Schema(columns, Target(f"t{name}", "classification", (label, "yes"), unit=text))
+    rule = parse_rule("if x > 1 then y = yes", schema, name=text, source=text, reason=text)
+    known = {"chains": True, "status": text, "converged": True, "engine": text, "settings": {text: text}}
+    models = [Model.build(schema=schema, hidden=(), rules=rules) for rules in ([rule], [])]
+    draws = 0.2 * np.random.default_rng(3).normal(size=(2, 10, models[0].size))
+    frame = pd.DataFrame(
+        {"x": np.linspace(-2, 2, 20), name: [label, "b"] * 10, f"t{name}": [label, "yes"] * 10}
+    )
+    return Case(Posterior(draws, models[0], known), Posterior(draws - 0.5, models[1], known), frame)
+
+
 def nasty() -> Case:
     """Every name that a user can choose is markup: of columns, levels, classes, target, units, rules."""
     columns = (

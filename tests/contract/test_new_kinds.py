@@ -26,8 +26,7 @@ from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.warmstart import WarmStart
 from ocbnn.posterior.allowed import EnforcementError
 from ocbnn.posterior.conflict import conflict
-from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import function_draws
+from ocbnn.posterior.draws import Posterior, function_draws
 from ocbnn.regions import Box, Everywhere, Interval
 from ocbnn.report import gather, write
 from ocbnn.rules.requirement import Requirement, Units

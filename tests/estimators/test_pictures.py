@@ -13,13 +13,13 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import log_loss
+from sklearn.metrics import brier_score_loss, log_loss
 
 from ocbnn import OCBNNClassifier, OCBNNRegressor, load, plots
 from ocbnn.checking.check import as_rule_terms
 from ocbnn.errors import OCBNNError
 from ocbnn.plots.style import CLASSES
-from ocbnn.posterior.functions import function_draws
+from ocbnn.posterior.draws import function_draws
 from posterior_cases import constants
 from small_estimators import small_classifier, small_regressor
 
@@ -128,7 +128,7 @@ def test_satisfaction_is_that_of_check_rules(classifier: OCBNNClassifier) -> Non
 def test_calibration_is_of_the_rows_given(regressor: OCBNNRegressor) -> None:
     frame, y = patients()
     ax = regressor.plot_calibration(frame, y, ax=Figure().subplots())
-    assert ax.get_xlabel() == "said: nominal coverage of intervals"
+    assert ax.get_xlabel() == "predicted: nominal coverage of intervals"
     line, *_ = ax.containers[0]
     functions, noise = regressor.sample_function(frame), regressor.posterior_.noise[:, None]
     below = norm.cdf(y, functions, noise).mean(axis=0)
@@ -165,7 +165,7 @@ def test_the_report_compares_with_a_twin_without_rules(classifier: OCBNNClassifi
     assert not json.loads(alone.with_suffix(".json").read_text())["compared"]
 
 
-def test_the_report_has_scikit_learns_log_loss_and_counts_the_rows_that_break_a_rule(
+def test_the_report_has_scikit_learns_scores_and_counts_the_rows_that_break_a_rule(
     classifier: OCBNNClassifier, tmp_path: Path
 ) -> None:
     frame, y = patients()
@@ -174,8 +174,10 @@ def test_the_report_has_scikit_learns_log_loss_and_counts_the_rows_that_break_a_
     probabilities = classifier.sample_function(frame)[..., 1].mean(axis=0)
     score = twin["performance"]["with_rules"]["log_score"]
     assert -score == pytest.approx(log_loss(y, probabilities), rel=1e-6)
+    brier = twin["performance"]["with_rules"]["brier"]
+    assert brier == pytest.approx(brier_score_loss(y, probabilities), rel=1e-6)
     recorded, inside = twin["rules"][0]["recorded"], frame["age"] > 60
-    assert (recorded["rows"], recorded["breaking"]) == (inside.sum(), (inside & (y == 0)).sum())
+    assert (recorded["inside"], recorded["against"]) == (inside.sum(), (inside & (y == 0)).sum())
 
 
 def test_a_loaded_estimator_is_reported_alone_and_as_it_is_enforced(

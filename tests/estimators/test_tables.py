@@ -7,7 +7,7 @@ from sklearn.impute import SimpleImputer
 
 from ocbnn import SchemaError
 from ocbnn.estimators.tables import guessed_kinds, on_suited_scale
-from ocbnn.posterior.functions import function_draws
+from ocbnn.posterior.draws import function_draws
 from ocbnn.schema import Column, Schema
 from small_estimators import blood_pressures, small_regressor
 

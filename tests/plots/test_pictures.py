@@ -223,14 +223,12 @@ def test_calibration_shows_bins_with_their_intervals(ax: Axes) -> None:
     line, _, (bars,) = container
     np.testing.assert_allclose(np.transpose([line.get_xdata(), line.get_ydata()]), [(0.1, 0.15), (0.8, 0.7)])
     np.testing.assert_allclose([bar[:, 1] for bar in bars.get_segments()], [(0.05, 0.3), (0.5, 0.9)])
-    assert ax.get_xlabel() == "said: P(y = 1)"
+    assert ax.get_xlabel() == "predicted: P(y = 1)"
     assert legend(ax)[1:] == ["with (40 rows)", "without (40 rows)"]
 
 
 def test_changes_are_arrows_from_without_to_with(ax: Axes) -> None:
-    plots.changes(
-        [plots.Shift("one", 0.2, 0.9), plots.Shift("two", 0.5, 0.5)], "P(a)", probability=True, ax=ax
-    )
+    plots.changes([("one", 0.2, 0.9), ("two", 0.5, 0.5)], "P(a)", probability=True, ax=ax)
     arrows = [text for text in ax.texts if text.arrow_patch is not None]
     assert [(arrow.xyann[0], arrow.xy[0]) for arrow in arrows] == [(0.2, 0.9), (0.5, 0.5)]
     assert [line.get_xdata()[0] for line in of_colour(ax, WITH)] == [0.9, 0.5]

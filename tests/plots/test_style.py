@@ -44,20 +44,34 @@ def test_every_verdict_has_a_marker_of_its_own() -> None:
 
 def test_settings_outside_of_a_picture_stay_as_they_were() -> None:
     before = dict(mpl.rcParams)
-    with style.styled():
-        assert mpl.rcParams["axes.spines.top"] is False
+    figure = style.axes_of(None).figure
     assert dict(mpl.rcParams) == before
+    figure.canvas.draw()
 
 
-def test_dollars_in_names_are_text() -> None:
-    with style.styled():
-        axes = Figure().subplots()
-        label = axes.set_xlabel("cost $ in $_{")
-        label.figure.canvas.draw()  # mathtext would raise
-    assert not label.get_parse_math()
+@pytest.mark.parametrize(
+    "name", ["cost $ in $_{", r"$\nonsense$", "a\x00b", "\u202etxet", "_hidden", "\ud800"]
+)
+def test_names_are_text_on_axes_ticks_rows_and_in_legends(name: str) -> None:
+    ax = Figure().subplots()
+    ax.plot([0, 1], [0, 1], label=style.entry(name))
+    style.label(ax, style.with_unit(name, name), style.shortened(name))
+    style.name_ticks(ax, [0, 1], [style.shortened(name)] * 2)
+    style.legend(ax)
+    style.name_rows(ax, [name])
+    ax.figure.canvas.draw()  # mathtext would raise
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text().strip() for text in legend.get_texts()] == [style.shortened(name)]
+
+
+def test_what_cannot_be_shown_has_a_symbol_and_the_rest_stays() -> None:
+    assert style.visible("a\x00\x1b\x7f\u202e\ud800b\nc\té 漢 🙂") == "a␀␛\ufffd\ufffd\ufffdb\nc\té 漢 🙂"
+    assert style.shortened("two\nlines\tand more") == "two lines and more"
 
 
 def test_long_names_are_cut_and_say_so() -> None:
     assert style.shortened("a" * 100).endswith("…")
-    assert len(style.shortened("a" * 100)) == 56
+    assert 40 < len(style.shortened("a" * 100)) < 56
+    assert len(style.shortened("漢" * 100)) < 40 < len(style.shortened("i" * 100))
     assert style.shortened("short") == "short"

@@ -16,9 +16,8 @@ from ocbnn.errors import OCBNNError
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.warmstart import WarmStart, with_found
 from ocbnn.model import Data, Model
-from ocbnn.posterior.draws import Posterior, data_hash, rule_provenance
+from ocbnn.posterior.draws import Posterior, data_hash, function_draws, rule_provenance
 from ocbnn.posterior.enforce import truncate
-from ocbnn.posterior.functions import function_draws
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 from posterior_cases import NOISE, SCALE, class_constants, constants, lines, random_posterior

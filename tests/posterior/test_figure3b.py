@@ -11,8 +11,8 @@ from ocbnn.inference.engines.svgd import Svgd
 from ocbnn.model import Model
 from ocbnn.model.terms import NegativeExponential
 from ocbnn.posterior import Posterior
+from ocbnn.posterior.draws import function_draws
 from ocbnn.posterior.enforce import EnforcementError, reject
-from ocbnn.posterior.functions import function_draws
 from reproduce.data import toys
 
 PARTICLES = 50

@@ -412,7 +412,7 @@ HOSTILE = {
     "a shape that its bytes do not fit": (header(lambda f: f["draws"].update(shape=[2, 9, 9])), "damaged"),
     "a type of array nobody knows": (header(lambda f: f["kept"].update(dtype="F128")), "not expected"),
     "an array that is missing": (header(lambda f: f.pop("prior.scale")), "its arrays take"),
-    "a network that the draws are not of": (content(a_giant_network), "not of the .* weights"),
+    "a network that the draws are not of": (content(a_giant_network), "not of the .* weights|are free"),
     "an unknown activation": (
         content(lambda c: c["network"].update(activation="__import__")),
         "no activation",

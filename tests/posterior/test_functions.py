@@ -9,8 +9,7 @@ import pytest
 from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
 from ocbnn.model.outputs import LARGE, ROWS, working_precision
-from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import function_blocks, function_draws
+from ocbnn.posterior.draws import Posterior, function_blocks, function_draws
 from posterior_cases import CENTER, SCALE, number_schema, random_posterior
 
 

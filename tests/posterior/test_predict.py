@@ -12,8 +12,8 @@ from scipy.stats import norm
 
 from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
+from ocbnn.posterior.draws import function_draws
 from ocbnn.posterior.enforce import truncate
-from ocbnn.posterior.functions import function_draws
 from ocbnn.posterior.predict import predict, sample_function, sample_observation
 from posterior_cases import CLASSES, NOISE, class_constants, constants, lines, number_schema, random_posterior
 

@@ -14,9 +14,9 @@ from ocbnn.errors import FileError
 from ocbnn.model import Model
 from ocbnn.posterior.allowed import EnforcementError, allowed_classes, broken
 from ocbnn.posterior.calibration import calibration
+from ocbnn.posterior.draws import function_draws
 from ocbnn.posterior.enforce import reject
 from ocbnn.posterior.folder import load, save
-from ocbnn.posterior.functions import function_draws
 from ocbnn.posterior.predict import predict, sample_observation
 from ocbnn.posterior.truncate import truncate
 from ocbnn.rules.constraint import Constraint

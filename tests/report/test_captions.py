@@ -1,6 +1,7 @@
 """Captions say what to see, with the figures that are drawn."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ocbnn.report import Evidence, pictures
 
@@ -30,23 +31,21 @@ def test_without_rules_a_band_says_so(evidence_of: Gathered) -> None:
 
 def test_calibration_tells_how_far_points_are_off(evidence_of: Gathered) -> None:
     everywhere, parts = pictures.calibration_pictures(evidence_of("numbers"))
-    assert "With the rules, points lie" in everywhere.caption
-    assert "Where rules apply, points lie" in parts.caption
+    assert "With the rules, the mean distance is" in everywhere.caption
+    assert "Where rules apply, the mean distance is" in parts.caption
     assert pictures.calibration_pictures(evidence_of("alone")) == ()
 
 
 def test_the_rules_picture_tells_every_figure_in_words(evidence_of: Gathered) -> None:
     evidence = evidence_of("numbers")
-    picture = pictures.rules_picture(evidence)
-    assert picture is not None
+    (picture,) = pictures.rules_pictures(evidence)
     for rule in evidence.rules:
         assert rule.name in picture.alternative
     assert "Diamonds" in picture.caption
-    alone = pictures.rules_picture(evidence_of("alone"))
-    assert alone is not None
+    (alone,) = pictures.rules_pictures(evidence_of("alone"))
     assert "Diamonds" not in alone.caption
-    assert pictures.rules_picture(evidence_of("no rules")) is None
-    assert pictures.changes_picture(evidence_of("alone")) is None
+    assert pictures.rules_pictures(evidence_of("no rules")) == ()
+    assert pictures.changes_pictures(evidence_of("alone")) == ()
 
 
 def test_chains_that_stand_still_apart_are_counted_too(evidence_of: Gathered) -> None:
@@ -54,7 +53,7 @@ def test_chains_that_stand_still_apart_are_counted_too(evidence_of: Gathered) ->
     assert figures is not None
     assert figures.rhat == ()
     assert figures.unbounded > 0
-    traces, agreement = pictures.run_pictures(figures)
+    traces, agreement = pictures.run_pictures(evidence_of("frozen"))
     assert f"{figures.unbounded} of {figures.unbounded} do not here" in agreement.caption
     assert "has no bound" in agreement.alternative
     assert traces.alternative.startswith("4 lines")
@@ -63,7 +62,8 @@ def test_chains_that_stand_still_apart_are_counted_too(evidence_of: Gathered) ->
 def test_chains_that_disagree_are_counted(evidence_of: Gathered) -> None:
     figures = evidence_of("unsettled").run.figures
     assert figures is not None
-    _, agreement = pictures.run_pictures(figures)
+    _, agreement = pictures.run_pictures(evidence_of("unsettled"))
     beyond = sum(value > 1.01 for value in figures.rhat)
     assert ("All of them do here" if not beyond else f"{beyond} of {len(figures.rhat)}") in agreement.caption
-    assert pictures.run_pictures(None) == ()
+    unknown = replace(evidence_of("unsettled").run, figures=None)
+    assert pictures.run_pictures(replace(evidence_of("unsettled"), run=unknown)) == ()

@@ -11,7 +11,7 @@ import matplotlib as mpl
 import pytest
 from matplotlib import pyplot
 
-from ocbnn.report.evidence import RuleFacts
+from ocbnn.checking.results import RuleCheck
 
 PAGE = Path(__file__).parents[2] / "docs" / "report.md"
 
@@ -27,7 +27,7 @@ def test_the_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.Mo
         for block in blocks:
             exec(compile(block, str(PAGE), "exec"), names)
     pyplot.close("all")
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "report.json"]
     assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["rules"]
 
@@ -36,4 +36,4 @@ def test_every_figure_of_the_table_is_a_field_of_the_evidence() -> None:
     table = PAGE.read_text(encoding="utf-8").split("| figure | in `report.json` |")[1].split("\n\n")[0]
     named = re.findall(r"^\|[^|]*\| `(\w+)`", table, flags=re.MULTILINE)
     assert len(named) == 5
-    assert set(named) <= set(RuleFacts.__dataclass_fields__)
+    assert set(named) <= set(RuleCheck.__dataclass_fields__)

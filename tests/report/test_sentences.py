@@ -5,9 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from ocbnn.checking.explain import RowsAgainst
+from ocbnn.checking.figures import Figure
+from ocbnn.checking.results import Divergence
 from ocbnn.report import Evidence
 from ocbnn.report import sentences as words
-from ocbnn.report.evidence import Change, Estimate, Recorded, RunFacts
+from ocbnn.report.evidence import Change, RunFacts
 
 Gathered = Callable[[str], Evidence]
 
@@ -20,20 +23,20 @@ def spaced(text: str) -> str:
 @pytest.mark.parametrize(
     ("share", "text"),
     [
-        (0.0, "0 %"),
-        (1.0, "100 %"),
-        (0.00001, "below 0.01 %"),
-        (0.99999, "above 99.9 %"),
-        (0.0123, "1.2 %"),
-        (0.01, "1 %"),
-        (0.00456, "0.46 %"),
-        (0.345, "34 %"),
-        (0.987, "98.7 %"),
+        (0.0, "0%"),
+        (1.0, "100%"),
+        (0.00001, "less than 0.01%"),
+        (0.99999, "more than 99.9%"),
+        (0.0123, "1.2%"),
+        (0.01, "1%"),
+        (0.00456, "0.46%"),
+        (0.345, "34%"),
+        (0.987, "98.7%"),
         (None, "unknown"),
     ],
 )
 def test_shares_are_never_rounded_to_nothing_or_to_all(share: float | None, text: str) -> None:
-    assert spaced(words.percent(share)) == text
+    assert words.percent(share) == text
 
 
 @pytest.mark.parametrize(
@@ -59,7 +62,7 @@ def test_numbers_beside_larger_ones_have_no_digits_that_do_not_matter() -> None:
 
 def judged(evidence: Evidence, *verdicts: str, converged: bool | None = True) -> Evidence:
     rules = [
-        replace(rule, verdict=verdict, name=f"rule {index}")
+        replace(rule, check=replace(rule.check, verdict=verdict, name=f"rule {index}"))
         for index, (rule, verdict) in enumerate(zip(evidence.rules, verdicts, strict=True), 1)
     ]
     return replace(evidence, rules=tuple(rules), run=replace(evidence.run, converged=converged))
@@ -120,8 +123,8 @@ def test_without_rules_the_verdict_says_so(evidence_of: Gathered) -> None:
 
 def test_the_verdict_says_what_the_rules_are_good_for_and_what_they_cost(evidence_of: Gathered) -> None:
     said = spaced(" ".join(words.verdict(evidence_of("numbers")).further))
-    assert "the same data without them would break “if -1 <= x <= 0 then y >= 1” in" in said
-    assert "predictions are off by" in said
+    assert "without them would violate “if -1 <= x <= 0 then y >= 1” in" in said
+    assert "the mean error is" in said
     said = spaced(" ".join(words.verdict(evidence_of("classes")).further))
     assert "are right with the rules" in said
 
@@ -132,33 +135,51 @@ def test_truncation_is_told(evidence_of: Gathered) -> None:
 
 
 def test_a_rules_sentence_has_value_interval_and_tolerance(evidence_of: Gathered) -> None:
-    rule = replace(evidence_of("numbers").rules[0], violation=Estimate(0.02, 0.01, 0.03), points=1000)
-    assert spaced(words.rule_sentence(rule)) == (
-        "Broken in 2 % of 1,000 new cases drawn from where it applies (95 % interval 1 to 3 %); "
-        "up to 1 % was accepted."
+    rule = evidence_of("numbers").rules[0]
+    figure = Figure(0.02, 0.01, 0.03, 100.0)
+    check = replace(rule.check, epsilon_mean=figure, points=1000, verdict="unmet")
+    assert words.rule_sentence(replace(rule, check=check), 120) == (
+        "Violated in 2% of checks (1,000 cases × 120 draws); 95% interval: 1% to 3%; tolerance: 1%. "
+        "Unmet: the whole interval lies beyond the tolerance."
     )
-    assert "differ from what it asks for by 2 %" in spaced(
-        words.rule_sentence(replace(rule, probabilistic=True))
-    )
+    together = replace(check, epsilon_mean=None, divergences={"total_variation": Divergence(figure, 0.1, {})})
+    assert "differ from what it asks for by 2%" in words.rule_sentence(replace(rule, check=together), 120)
+
+
+def test_a_share_below_what_is_written_is_said_to_be_less(evidence_of: Gathered) -> None:
+    rule = evidence_of("numbers").rules[0]
+    check = replace(rule.check, epsilon_mean=Figure(1e-5, 0.0, 3e-5, 100.0))
+    said = words.rule_sentence(replace(rule, check=check), 1000)
+    assert said.startswith("Violated in less than 0.01% of checks")
+
+
+def test_kept_on_average_and_violated_in_the_worst_case_is_said_at_the_top(evidence_of: Gathered) -> None:
+    evidence = judged(evidence_of("numbers"), "met", "met")
+    kept, other = evidence.rules
+    weak = replace(kept, check=replace(kept.check, epsilon_worst=Figure(0.984, 0.9, 1.0, 100.0)))
+    strong = replace(other, check=replace(other.check, epsilon_worst=Figure(0.0, 0.0, 0.01, 100.0)))
+    said = words.verdict(replace(evidence, rules=(weak, strong))).further
+    assert said[0].endswith("in the worst case found, 98.4% of the draws violate “rule 1”.")
+    assert not any("worst case" in each for each in words.verdict(replace(evidence, rules=(strong,))).further)
 
 
 def test_a_change_says_how_much_where_and_for_how_many() -> None:
-    change = Change("P(y = 1)", None, 0.4, 0.95, 0.5, 0.01, "-3 <= x <= -2", 0.8, 30, 12, 70, 1)
-    assert words.change_sentence(change, probability=True) == (
+    change = Change("P(y = 1)", 0.4, 0.95, 0.5, "-3 <= x <= -2", 0.8, 0.01, 30, 12, 70, 1)
+    assert words.change_sentence(change, "mg", probability=True) == (
         "Where it applies, the rules move the mean P(y = 1) from 0.4 to 0.95. Predictions move most where "
-        "−3 ≤ x ≤ −2: by 0.8, and 0.5 on average. Of 30 held-out rows there, 12 get another answer; "
+        "−3 ≤ x ≤ −2: by 0.8, and 0.5 on average. Of 30 held-out rows there, 12 get another prediction; "
         "of 70 elsewhere, 1."
     )
     nobody = replace(change, where=None, rows_inside=0, changed_inside=0)
-    assert "No held-out row lies there" in words.change_sentence(nobody, probability=True)
+    assert "No held-out row lies there" in words.change_sentence(nobody, None, probability=True)
 
 
 def test_conflicts_are_graded_by_what_rows_say(evidence_of: Gathered) -> None:
-    rule = replace(evidence_of("alone").rules[0], recorded=Recorded(50, 20))
+    rule = replace(evidence_of("alone").rules[0], recorded=RowsAgainst(50, 20))
     tone, text = words.conflict_sentence(rule) or ("", "")
     assert tone == "unclear"
     assert "In 20 of 50 held-out rows" in text
-    tone, _ = words.conflict_sentence(replace(rule, recorded=Recorded(50, 0))) or ("", "")
+    tone, _ = words.conflict_sentence(replace(rule, recorded=RowsAgainst(50, 0))) or ("", "")
     assert tone == "met"
     tone, text = words.conflict_sentence(replace(rule, unmet_reason="rows stand against it")) or ("", "")
     assert tone == "unmet"
@@ -171,7 +192,7 @@ def test_the_cost_in_log_score_is_called_one_only_where_rows_can_show_it(evidenc
     assert evidence.performance is not None
     assert evidence.performance.log_score is not None
     for difference, said in ((-0.5, "cost something"), (0.001, "no difference"), (0.5, "the rules help")):
-        score = replace(evidence.performance.log_score, difference=difference, error=0.01)
+        score = evidence.performance.log_score._replace(difference=difference, error=0.01)
         changed = replace(evidence, performance=replace(evidence.performance, log_score=score))
         assert said in (words.score_sentence(changed) or "")
     assert words.score_sentence(evidence_of("alone")) is None
@@ -180,10 +201,10 @@ def test_the_cost_in_log_score_is_called_one_only_where_rows_can_show_it(evidenc
 @pytest.mark.parametrize(
     ("chains", "converged", "said"),
     [
-        (True, True, "4 independent searches for variants of the model agree"),
+        (True, True, "4 independent chains of draws agree"),
         (True, False, "do not agree well enough"),
-        (False, True, "came to rest"),
-        (False, False, "had not come to rest"),
+        (False, True, "(hmc) settled"),
+        (False, False, "had not settled"),
         (True, None, "Nothing is recorded"),
     ],
 )

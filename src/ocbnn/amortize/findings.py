@@ -12,9 +12,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ocbnn import regions
-from ocbnn.checking.cases import CheckOptions
 from ocbnn.checking.check import check_rule
-from ocbnn.checking.draws import DrawSet
+from ocbnn.checking.draws import CheckOptions, DrawSet
 from ocbnn.checking.results import RuleCheck, verdict
 from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm

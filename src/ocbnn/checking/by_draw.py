@@ -10,17 +10,19 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ocbnn.checking.cases import (
+from ocbnn.checking.draws import (
     CheckOptions,
+    Drawn,
     case_blocks,
     column_groups,
+    draw_groups,
     finite,
+    halves,
     margins_at,
     raw_point,
     rule_name,
     shaped,
 )
-from ocbnn.checking.draws import Drawn, draw_groups, halves
 from ocbnn.checking.figures import (
     Figure,
     clopper_pearson,

@@ -8,8 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ocbnn.checking.cases import CheckOptions, case_blocks, column_groups, raw_point, rule_name, shaped
-from ocbnn.checking.draws import Drawn, Halves, draw_groups, evenly, halves
+from ocbnn.checking.draws import (
+    CheckOptions,
+    Drawn,
+    Halves,
+    case_blocks,
+    column_groups,
+    draw_groups,
+    evenly,
+    halves,
+    raw_point,
+    rule_name,
+    shaped,
+)
 from ocbnn.checking.figures import Figure, jackknife, leave_one_out
 from ocbnn.checking.results import Divergence, GroupFigures, RuleCheck, verdict
 from ocbnn.checking.search import farthest, searchable

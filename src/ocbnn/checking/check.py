@@ -24,8 +24,7 @@ from jaxtyping import Float
 
 from ocbnn.checking.by_draw import Violations, check_all, check_draws, find_violations
 from ocbnn.checking.by_predictive import check_predictive
-from ocbnn.checking.cases import POINTS, CheckOptions, margins_at
-from ocbnn.checking.draws import Drawn, DrawSet
+from ocbnn.checking.draws import POINTS, CheckOptions, Drawn, DrawSet, margins_at
 from ocbnn.checking.figures import CONFIDENCE
 from ocbnn.checking.results import RuleCheck, RuleChecks
 from ocbnn.model.conditional import RuleTerm, Scoring

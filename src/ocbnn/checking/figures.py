@@ -8,10 +8,11 @@ a ratio estimator: of the residuals kept·(value − ratio), over all draws of t
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
+from pydantic import BeforeValidator
 from scipy.stats import beta, norm
 from scipy.stats import t as student
 
@@ -22,6 +23,8 @@ CONFIDENCE = 0.95
 FEW = 30.0
 """Effective draws on the rarer side of an event below which a normal interval is not to be trusted."""
 
+Number = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
+"""A number that JSON has as null where it is not finite."""
 Series = Float[np.ndarray, "chains draws"]
 Mask = Bool[np.ndarray, "chains draws"]
 Draws = Float[np.ndarray, "chains draws size"]
@@ -33,10 +36,10 @@ class Figure(NamedTuple):
     That number is NaN where the interval comes from leaving out groups of draws, which does not need it.
     """
 
-    value: float
-    low: float
-    high: float
-    effective: float
+    value: Number
+    low: Number
+    high: Number
+    effective: Number
 
     def __str__(self) -> str:
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"

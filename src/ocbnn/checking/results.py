@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from ocbnn.checking.figures import Figure
+from ocbnn.checking.figures import Figure, Number
 
 Verdict = Literal["met", "unmet", "not shown at this tolerance"]
 
@@ -20,7 +20,7 @@ class Divergence(NamedTuple):
     """
 
     mean: Figure
-    worst: float
+    worst: Number
     worst_point: dict[str, object]
 
 

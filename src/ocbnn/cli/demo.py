@@ -131,10 +131,11 @@ def show_comparison(voice: Voice, evidence: Evidence) -> None:
     for heading in ("rule", "violated without", "with the rules", "accepted", "verdict"):
         shown.add_column(heading, header_style="dim")
     for rule in evidence.rules:
-        without = "" if rule.without is None else percent(rule.without.value)
-        accepted, broken = percent(rule.tolerance), percent(rule.violation.value)
-        style = VERDICT_STYLES[rule.verdict]
-        shown.add_row(rule.name, without, broken, accepted, f"[{style}]{rule.verdict}[/{style}]")
+        check = rule.check
+        without = "" if rule.without is None else percent(rule.without.violation.value)
+        accepted, broken = percent(check.tolerance), percent(check.violation.value)
+        style = VERDICT_STYLES[check.verdict]
+        shown.add_row(rule.name, without, broken, accepted, f"[{style}]{check.verdict}[/{style}]")
     voice.show(shown)
 
 

@@ -11,9 +11,20 @@ from ocbnn import regions
 from ocbnn.checking.convergence import LEAST_DRAWS, mixing
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.diagnostics import Criteria
-from ocbnn.plots.style import CLASSES, DASHES, INK, MUTED, WITH, axes_of, styled, with_unit
-from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import function_draws
+from ocbnn.plots.style import (
+    CLASSES,
+    DASHES,
+    INK,
+    MUTED,
+    POINTS,
+    TEXT,
+    WITH,
+    axes_of,
+    label,
+    legend,
+    with_unit,
+)
+from ocbnn.posterior.draws import Posterior, function_draws
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,22 +100,19 @@ def _finite(values: np.ndarray) -> tuple[float, ...]:
 def diagnostics(found: ChainFigures | Posterior, *, ax: Axes | None = None) -> Axes:
     """Draw the quantity at the input where chains agree least, along every chain."""
     figures = _figures(found)
-    with styled():
-        ax = axes_of(ax)
-        for index, trace in enumerate(figures.traces):
-            ax.plot(
-                np.arange(len(trace)) * figures.every + 1,
-                trace,
-                color=CLASSES[index % len(CLASSES)],
-                ls=DASHES[index % len(DASHES)] if len(figures.traces) <= len(DASHES) else "-",
-                lw=0.9,
-                alpha=0.85,
-                label=f"chain {index + 1}" if len(figures.traces) <= 4 else None,
-            )
-        ax.set_xlabel("draw")
-        ax.set_ylabel(with_unit(figures.quantity, figures.unit))
-        if len(figures.traces) <= 4:
-            ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, borderaxespad=0.2)
+    ax, count = axes_of(ax), len(figures.traces)
+    for index, trace in enumerate(figures.traces):
+        ax.plot(
+            np.arange(len(trace)) * figures.every + 1,
+            trace,
+            color=CLASSES[index % len(CLASSES)],
+            ls=DASHES[index] if count <= len(DASHES) else "-",
+            lw=0.9,
+            alpha=0.85,
+            label=f"chain {index + 1}" if count <= 4 else None,
+        )
+    label(ax, "draw", with_unit(figures.quantity, figures.unit))
+    legend(ax)
     return ax
 
 
@@ -112,31 +120,27 @@ def agreement(found: ChainFigures | Posterior, *, ax: Axes | None = None) -> Axe
     """Draw R-hat at every probe in order, beside the line that it should stay below."""
     figures = _figures(found)
     limit = Criteria().largest_rhat
-    with styled():
-        ax = axes_of(ax)
-        ax.plot(np.arange(1, len(figures.rhat) + 1), figures.rhat, color=WITH, marker="o", ms=3, ls="none")
-        ax.axhline(limit, color=INK, lw=1.2, ls="--")
-        ax.annotate(
-            f"should stay below {limit:g}",
-            (0.02, limit),
-            (0, 3),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            va="bottom",
-            color=MUTED,
-            fontsize=8,
-        )
-        shown = (limit, *figures.rhat)
-        ax.set_ylim(min(0.998, *shown), max(limit + 0.004, *(value + 0.002 for value in shown)))
-        ax.set_xlabel("inputs tried, the worst first")
-        ax.set_ylabel("R-hat")
+    ax = axes_of(ax)
+    ax.plot(np.arange(1, len(figures.rhat) + 1), figures.rhat, color=WITH, marker="o", **POINTS | {"ms": 3})
+    ax.axhline(limit, color=INK, lw=1.2, ls="--")
+    ax.annotate(
+        f"should stay below {limit:g}",
+        (0.02, limit),
+        (0, 3),
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+        va="bottom",
+        fontsize=8,
+        **TEXT | {"color": MUTED},
+    )
+    shown = (limit, *figures.rhat)
+    ax.set_ylim(min(0.998, *shown), max(limit + 0.004, *(value + 0.002 for value in shown)))
+    label(ax, "inputs tried, the worst first", "R-hat")
     return ax
 
 
 def _figures(found: ChainFigures | Posterior) -> ChainFigures:
-    if isinstance(found, ChainFigures):
-        return found
-    figures = chain_figures(found)
+    figures = found if isinstance(found, ChainFigures) else chain_figures(found)
     if figures is None:
         raise OCBNNError(
             "There are no chains to compare: the engine has none, or they are too short. The posterior's "

@@ -6,15 +6,15 @@ A `Slice` holds nothing of single rows, so that a report may keep it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from ocbnn.checking.cases import rule_name
 from ocbnn.checking.check import Rule, as_rule_terms
+from ocbnn.checking.draws import rule_name
 from ocbnn.errors import OCBNNError
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.predict import Summary, predict
@@ -70,7 +70,7 @@ class Slice:
         positions: coded values; `labels` are their names, for a category.
         observed: the range that data were seen in.
         held: the other columns' values, as text.
-        quantity: what the vertical axis is; `extent` is how far it goes.
+        quantity, quantity_unit: what the vertical axis is; `extent` is how far it goes.
         coverage: of the curves' bands.
         curves: one for y, or one for each class that is shown.
         zones: of the rules that apply somewhere.
@@ -88,7 +88,12 @@ class Slice:
     extent: tuple[float, float]
     coverage: tuple[float, ...]
     curves: tuple[Curve, ...]
-    zones: tuple[RuledZone, ...] = field(default=())
+    zones: tuple[RuledZone, ...] = ()
+
+    @property
+    def is_probability(self) -> bool:
+        """Whether the curves are probabilities of classes."""
+        return self.extent == (0.0, 1.0) and self.curves[0].label.startswith("P(")
 
 
 def sliced(
@@ -106,12 +111,12 @@ def sliced(
     Args:
         posterior: draws of a posterior, or of a prior.
         column: what varies.
-        at: raw values of other columns; those not named are at the middle of the data.
-        rules: whose zones are marked; the model's own unless given.
+        at: raw values of other columns; default: the middle of the data.
+        rules: whose zones are marked; default: the model's own.
         coverage: of the bands, one or several.
         kind: "function" for what rules speak of, "observation" with the noise of a new value; classes have
             their probabilities, which are both.
-        span: first and last value; the observed range and the rules' regions unless given.
+        span: first and last value; default: the observed range and the rules' regions.
     """
     schema = posterior.schema
     place = schema.index(column)
@@ -131,13 +136,13 @@ def sliced(
     return Slice(
         column=column,
         unit=described.unit,
-        discrete=described.kind != "continuous" and len(positions) <= 12,
+        discrete=described.kind == "category" or (described.kind != "continuous" and len(positions) <= 12),
         positions=tuple(float(value) for value in positions),
         labels=tuple(str(value) for value in raw) if described.kind == "category" else (),
         observed=described.observed,
         held=held_values(schema, base, without=column),
         quantity=quantity,
-        quantity_unit=posterior.target.unit,
+        quantity_unit=None if posterior.classes else posterior.target.unit,
         extent=extent,
         coverage=shares,
         curves=curves,

@@ -1,4 +1,4 @@
-"""Do predictions mean what they say? Probabilities against frequencies, and intervals against what they hold.
+"""Calibration: predicted probabilities against frequencies, and intervals against the share they contain.
 
 Of rows that the posterior has not seen:
 
@@ -21,8 +21,7 @@ from scipy.special import ndtr
 from ocbnn.checking.figures import CONFIDENCE, clopper_pearson, require_confidence
 from ocbnn.errors import OCBNNError
 from ocbnn.posterior.allowed import rows_from
-from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import Table, as_coded, function_blocks
+from ocbnn.posterior.draws import Posterior, Table, as_coded, function_blocks
 from ocbnn.posterior.predict import obeying_draws, predict, restricted
 
 BINS = 10
@@ -34,7 +33,7 @@ COVERAGE = 0.9
 
 @dataclass(frozen=True)
 class Bin:
-    """What was said, and how often it was so, with the ends of an exact interval for that share."""
+    """What was predicted, and how often it happened, with the ends of an exact interval for that share."""
 
     predicted: float
     observed: float
@@ -50,7 +49,7 @@ class Calibration:
     Attributes:
         what: what the bins speak of: a probability, or the nominal coverage of intervals.
         rows: how many there were.
-        bins: what was said against what was observed.
+        bins: what was predicted against what was observed.
         error: mean distance between the two; bins of classes count by their rows.
         coverage: the observed share of rows whose interval, or set of classes, of nominal coverage
             `coverage.predicted` holds the truth.
@@ -67,7 +66,7 @@ class Judged(NamedTuple):
     """What one needs to know of each row.
 
     Attributes:
-        belief: classes: the probability that was said; numbers: the smallest central coverage that holds y.
+        belief: classes: the predicted probability; numbers: the smallest central coverage that holds y.
         happened: classes: whether what was believed came true; numbers: all True.
         needed: the smallest nominal coverage at which the row's interval or set holds the truth.
     """
@@ -92,7 +91,7 @@ def calibration(
         posterior: any draws.
         table: rows that it has not seen, a DataFrame or coded.
         y: their target, raw.
-        bins: at most as many, with as many rows in each.
+        bins: the largest number of bins; all have about the same number of rows.
         coverage: nominal coverage of the intervals or sets that `coverage` speaks of.
         confidence: of the intervals around observed shares.
     """

@@ -17,14 +17,13 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from ocbnn.checking.cases import rule_name
 from ocbnn.checking.check import check_rules
-from ocbnn.checking.figures import Figure
+from ocbnn.checking.draws import rule_name
+from ocbnn.checking.figures import Figure, Number
 from ocbnn.errors import OCBNNError
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.posterior.allowed import rows_from
-from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import Table, as_coded, function_blocks
+from ocbnn.posterior.draws import Posterior, Table, as_coded, function_blocks
 from ocbnn.posterior.mixtures import Mixture, log_density
 from ocbnn.posterior.predict import obeying_draws, point_values, predict, restricted
 
@@ -42,7 +41,7 @@ class LogScore(NamedTuple):
     with_rule: float
     without_rule: float
     difference: float
-    error: float
+    error: Number
     rows: int
 
 
@@ -107,7 +106,7 @@ def conflict(
         with_rules: the posterior under all rules.
         without_rules: of the same data, under none.
         without_each: for each rule, the posterior under all rules but this one: then log scores and changes
-            are those of this rule alone. `without_rules` stands in for each unless given.
+            are those of this rule alone. Default: `without_rules` for each.
         held_out: rows that no posterior has seen, for the log score.
         y: their target, raw.
         points: fresh points of each region.
@@ -130,7 +129,7 @@ def conflict(
         score = None
         if scores is not None:
             assert held_out is not None
-            score = _compared(scores, log_scores(other, held_out, y))
+            score = compared(scores, log_scores(other, held_out, y))
         inside, outside, places = _changes(with_rules, other, rule, points, where, key)
         text = rule.rule.text(rule.schema)
         results.append(
@@ -179,12 +178,18 @@ def point_predictions(posterior: Posterior, table: Table) -> np.ndarray:
     return np.concatenate([point_values(posterior, coded[block], values) for block, values in blocks])
 
 
+def change_sizes(here: np.ndarray, there: np.ndarray) -> Float[np.ndarray, " n"]:
+    """How far point predictions differ: |Δy| in raw units, or total variation between class probabilities."""
+    return np.abs(here - there) if here.ndim == 1 else 0.5 * np.abs(here - there).sum(axis=1)
+
+
 def _violation(posterior: Posterior, rule: RuleTerm, points: int, key: int) -> tuple[str, Figure]:
     (found,) = check_rules(posterior, [rule], points=points, key=key, ascent=False)
     return found.measure, found.violation
 
 
-def _compared(with_rule: np.ndarray, without_rule: np.ndarray) -> LogScore:
+def compared(with_rule: Float[np.ndarray, " n"], without_rule: Float[np.ndarray, " n"]) -> LogScore:
+    """The mean log scores of the same rows with and without a rule, and their difference."""
     difference = with_rule - without_rule
     count = len(difference)
     error = float(difference.std(ddof=1) / np.sqrt(count)) if count > 1 else float("nan")
@@ -205,7 +210,7 @@ def _changes(
         outside = rows[~rule.rule.region.contains(rows, schema)]
     coded = np.concatenate([inside, outside])
     here, there = point_predictions(with_rule, coded), point_predictions(without_rule, coded)
-    change = np.abs(here - there) if here.ndim == 1 else 0.5 * np.abs(here - there).sum(axis=1)
+    change = change_sizes(here, there)
     largest = np.argsort(-change, kind="stable")[:where]
     places = schema.decode(coded[largest])
     for label, values in (("with the rule", here), ("without it", there)):

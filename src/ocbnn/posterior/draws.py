@@ -10,20 +10,22 @@ Draws are NumPy arrays, chain × draw × weight, and never move: rejection is a 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Bool, Float
 
 from ocbnn._version import __version__
-from ocbnn.checking.draws import Drawn
+from ocbnn.checking.draws import Drawn, evenly
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.engines import ENGINES
 from ocbnn.inference.result import Result, RuleOutcome
-from ocbnn.model import Data, Model
+from ocbnn.model import Data, Model, outputs
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.rules.constraint import Constraint
 from ocbnn.storage.values import plain
@@ -31,6 +33,8 @@ from ocbnn.storage.values import plain
 if TYPE_CHECKING:
     import xarray
 
+Table = pd.DataFrame | np.ndarray
+"""Raw rows, or coded ones."""
 LIBRARIES = ("jax", "numpy", "blackjax")
 """Whose versions a posterior remembers."""
 DIAGNOSTICS = (
@@ -107,7 +111,7 @@ class Posterior(Drawn):
 
     @property
     def has_chains(self) -> bool:
-        """Whether draws follow one another in chains; else they are particles, members, or independent."""
+        """Whether draws follow one another in chains; else they are particles, or independent."""
         return bool(self.provenance.get("chains", self.draws.shape[0] > 1))
 
     def point_values(self, coded: Float[np.ndarray, "n Q"], values: np.ndarray) -> np.ndarray:
@@ -124,17 +128,94 @@ class Posterior(Drawn):
         """An ArviZ DataTree: posterior, posterior_predictive, observed_data, sample_stats, constant_data.
 
         `posterior` holds the weights `w` and, as `function`, what rules speak of at some rows (weights are
-        not identifiable, functions are). At most `rows` rows, evenly spaced, are in it.
+        not identifiable, functions are). At most `rows` rows, evenly spaced, are in it; without data there is
+        none. All draws are in it, as ArviZ's groups are rectangular: `sample_stats.kept` says which remain
+        after rejection. For classes, values of Y are class indices. Where predictions are truncated, values
+        of Y are samples of the restricted predictive, and of no draw by itself.
         """
-        from ocbnn.posterior.export import datatree
+        import arviz_base
 
-        return datatree(self, rows, seed)
+        chains, count, size = self.draws.shape
+        weights: dict[str, Any] = {"w": self.draws}
+        groups: dict[str, dict[str, Any]] = {"posterior": weights, "sample_stats": {"kept": self.mask}}
+        if self.log_density is not None:
+            groups["sample_stats"]["lp"] = self.log_density
+        coords: dict[str, Any] = {"weight": np.arange(size)}
+        dims = {"w": ["weight"], "function": ["row"], "y": ["row"], "x": ["row", "column"]}
+        data = self.model.data
+        if data is not None:
+            chosen = evenly(len(data.inputs), rows)
+            inputs = np.asarray(data.inputs, dtype=float)[chosen]
+            coded = self.schema.to_raw(inputs)
+            values = outputs.function_values(self.model, self.draws.reshape(-1, size), inputs)
+            weights["function"] = values.reshape(chains, count, *values.shape[1:])
+            observed = np.asarray(data.y)[chosen]
+            if self.classes:
+                dims["function"] = ["row", "class"]
+                coords["class"] = [str(label) for label in self.classes]
+            else:
+                observed = self.target.to_raw(observed)
+            samples = self._samples(coded, values, seed)
+            groups["posterior_predictive"] = {"y": samples.reshape(chains, count, -1)}
+            groups["observed_data"] = {"y": observed}
+            groups["constant_data"] = {"x": coded}
+            coords |= {"row": chosen, "column": list(self.schema.names)}
+        attributes = {"/": {"provenance": json.dumps(dict(self.provenance))}}
+        return arviz_base.from_dict(groups, coords=coords, dims=dims, attrs=attributes)
+
+    def _samples(self, coded: Float[np.ndarray, "n Q"], values: np.ndarray, seed: int) -> np.ndarray:
+        """One sample of Y for every draw: raw y, or class indices."""
+        from ocbnn.posterior.predict import noisy, sample_observation  # which are made of what is here
+
+        every = Posterior(self.draws, self.model)
+        if not self.truncated:
+            return noisy(every, values, np.random.default_rng(seed))
+        samples = sample_observation(self, coded, len(every.flat), key=seed)
+        if not self.classes:
+            return samples
+        codes = self.target.to_model(pd.Series(samples.ravel(), name=self.target.name))
+        return np.asarray(codes).reshape(samples.shape)
 
     def __repr__(self) -> str:
         chains, draws, size = self.draws.shape
         kept = "" if self.kept is None else f", {int(self.kept.sum())} kept"
         status = self.provenance.get("status", "origin unknown")
         return f"<posterior: {chains} × {draws} draws of {size} weights{kept}; {status}>"
+
+
+def as_coded(posterior: Posterior, table: Table) -> Float[np.ndarray, "n Q"]:
+    """Raw rows as coded ones; coded rows as they are."""
+    if isinstance(table, pd.DataFrame):
+        return posterior.schema.encode(table)
+    coded = np.asarray(table, dtype=float)
+    if coded.ndim != 2 or coded.shape[1] != len(posterior.schema.columns):
+        raise OCBNNError(
+            f"Rows are a DataFrame, or coded rows of the shape (n, {len(posterior.schema.columns)}); "
+            f"got the shape {coded.shape}."
+        )
+    return coded
+
+
+def function_blocks(
+    posterior: Posterior, table: Table, draws: Float[np.ndarray, "S size"] | None = None
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """Blocks of the rows with Φ there: y in raw units `(S, b)`, or class probabilities `(S, b, C)`.
+
+    Args:
+        posterior: whose draws are used.
+        table: a DataFrame, or coded rows.
+        draws: some of its draws, flat; default: all kept ones.
+    """
+    inputs = posterior.schema.to_model(as_coded(posterior, table))
+    yield from outputs.function_blocks(posterior.model, posterior.flat if draws is None else draws, inputs)
+
+
+def function_draws(posterior: Posterior, table: Table) -> np.ndarray:
+    """Φ of every kept draw at every row: y raw `(S, n)`, or class probabilities `(S, n, C)`.
+
+    All of it is held here; `predict` and `function_blocks` are for tables of any length.
+    """
+    return posterior.values(as_coded(posterior, table), posterior.flat)
 
 
 def data_hash(data: Data | None) -> str | None:
@@ -182,7 +263,7 @@ def _provenance(result: Result) -> dict[str, Any]:
     rules += [rule_provenance(rule) | nothing for rule in model.learnt]
     found = any(rule["points_found"] for rule in rules) or any(o.found_strength for o in result.rules)
     diagnostics = result.diagnostics
-    return plain(
+    known: dict[str, Any] = plain(
         {
             "rules": rules,
             "schema": None if model.schema is None else model.schema.to_json(),
@@ -207,6 +288,7 @@ def _provenance(result: Result) -> dict[str, Any]:
             "empirical_prior": EMPIRICAL if found and model.data is not None else None,
         }
     )
+    return known
 
 
 def _told(outcome: RuleOutcome) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ocbnn.checking.cases import margins_at, require_points, rule_name
 from ocbnn.checking.check import Rule
+from ocbnn.checking.draws import margins_at, require_points, rule_name
 from ocbnn.checking.figures import CONFIDENCE, Figure, require_confidence, share_figure
 from ocbnn.checking.search import climb, searchable
 from ocbnn.errors import OCBNNError
@@ -92,15 +92,16 @@ def reject(
     ascent: bool = True,
     confidence: float = CONFIDENCE,
 ) -> Rejection:
-    """Keep only draws that obey all deterministic rules at every one of many points.
+    """Keep only draws that satisfy all deterministic rules at every one of many points.
 
     Args:
         posterior: the draws; a mask that it has stays in force.
-        rules: in words, constraints, or rules of a model; the model's own unless given.
+        rules: in words, constraints, or rules of a model; default: the model's own.
         points: fresh points of each rule's region.
         key: seed of the points and of the ascent.
-        ascent: search between the points too, batch by batch of draws, until no draw is found to violate or
-            the rounds run out, which `unfinished` tells. What is found is tried on all draws.
+        ascent: also search between the points, for one batch of draws after the other, until no draw is found
+            to violate a rule or the rounds run out (`unfinished`). Points that are found are tried on all
+            draws.
         confidence: of the interval of the acceptance rate.
 
     Raises:

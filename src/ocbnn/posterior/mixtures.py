@@ -167,13 +167,13 @@ def shortest_interval(
     rest = 1.0 - coverage
     outer = quantiles(mixture, (rest * EDGE, 1.0 - rest * EDGE), allowed)
     grid = outer[:, :1] + (outer[:, 1:] - outer[:, :1]) * np.linspace(0.0, 1.0, GRID)
-    below = np.stack([_below(mixture, allowed, values)[0] for values in grid.T], axis=1)
+    shares = np.stack([below(mixture, allowed, values)[0] for values in grid.T], axis=1)
     if allowed is not None:
-        below /= _below(mixture, allowed, np.full(len(grid), np.inf))[0][:, None]
+        shares /= below(mixture, allowed, np.full(len(grid), np.inf))[0][:, None]
     tails = rest * np.linspace(EDGE, 1.0 - EDGE, GRID)
     lengths = [
         np.interp(tails + coverage, row, values) - np.interp(tails, row, values)
-        for row, values in zip(below, grid, strict=True)
+        for row, values in zip(shares, grid, strict=True)
     ]
     tail = tails[np.argmin(lengths, axis=1)]
     return np.stack([_quantile(mixture, level, allowed) for level in (tail, tail + coverage)], axis=1)
@@ -185,7 +185,7 @@ def _quantile(
     level = np.broadcast_to(level, mixture.mean.shape[1])
     low, high = _bracket(mixture, level, allowed)
     width = np.maximum(high - low, np.finfo(float).tiny)
-    total = None if allowed is None else _below(mixture, allowed, np.full(len(low), np.inf))[0]
+    total = None if allowed is None else below(mixture, allowed, np.full(len(low), np.inf))[0]
     value, active = _start(mixture, level, low, high), np.flatnonzero(high > low)
     least = np.full(len(value), np.inf)
     for _ in range(STEPS):
@@ -193,7 +193,7 @@ def _quantile(
             break
         some = Mixture(mixture.mean[:, active], mixture.sd)
         within = None if allowed is None else Intervals(allowed.lower[active], allowed.upper[active])
-        probability, slope = _below(some, within, value[active])
+        probability, slope = below(some, within, value[active])
         if total is not None:
             probability, slope = probability / total[active], slope / total[active]
         enough = probability >= level[active]
@@ -250,14 +250,7 @@ def log_density(
     return np.asarray(logsumexp(np.where(some, each, -np.inf), axis=0) - np.log(some.sum(axis=0)))
 
 
-def mass_below(
-    mixture: Mixture, allowed: Intervals, value: Float[np.ndarray, " b"]
-) -> Float[np.ndarray, " b"]:
-    """The mass of the allowed set up to each row's value."""
-    return _below(mixture, allowed, value)[0]
-
-
-def _below(
+def below(
     mixture: Mixture, allowed: Intervals | None, value: Float[np.ndarray, " b"]
 ) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"]]:
     """The mass of the allowed set up to `value`, and its derivative."""

@@ -12,18 +12,17 @@ Rows go through in blocks, so tables of any length fit; a row's prediction does 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from jaxtyping import Bool, Float
 
-from ocbnn.checking.cases import is_whole
+from ocbnn.checking.draws import is_whole
 from ocbnn.errors import OCBNNError
 from ocbnn.posterior import allowed as allowing
-from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import Table, as_coded, function_blocks, function_draws
+from ocbnn.posterior.draws import Posterior, Table, as_coded, function_blocks, function_draws
 from ocbnn.posterior.mixtures import Intervals, Mixture, quantiles, shortest_interval
 from ocbnn.resources import require_memory
 from ocbnn.rules.constraint import Constraint
@@ -122,13 +121,15 @@ def predict(
         return restricted(posterior).predict(table, levels=levels, coverage=coverage)
     levels = checked_levels(levels, coverage)
     coded = as_coded(posterior, table)
+    require_rows(coded)
     rules = posterior.rules_in_force
     blocks = []
     for block, values in function_blocks(posterior, coded):
         summarise = _class_block if posterior.classes else _number_block
         with allowing.rows_from(block.start):
             blocks.append(summarise(posterior, values, coded[block], rules, levels, coverage))
-    return joined(blocks, posterior, levels, coverage)
+    prediction: Prediction = joined(blocks)
+    return prediction
 
 
 def restricted(posterior: Posterior) -> Truncated:
@@ -167,7 +168,7 @@ def checked_levels(levels: Sequence[float], coverage: float | None) -> tuple[flo
 def sample_function(
     posterior: Posterior, table: Table, count: int | None = None, *, key: Any = 0
 ) -> np.ndarray:
-    """Φ of `count` draws taken by lot, of all draws unless given: `(count, n)` raw, or `(count, n, C)`."""
+    """Φ of `count` draws taken by lot (default: all draws): `(count, n)` raw, or `(count, n, C)`."""
     coded = as_coded(posterior, table)
     chosen = _chosen(posterior, count, len(coded), np.random.default_rng(key))
     blocks = [values for _, values in function_blocks(posterior, coded, posterior.flat[chosen])]
@@ -214,7 +215,7 @@ def noisy(
     generator: np.random.Generator,
     noise: Float[np.ndarray, " S"] | None = None,
 ) -> np.ndarray:
-    """One Y for every draw of Φ: raw y, or a class index; `noise` is that of the kept draws unless given."""
+    """One Y for every draw of Φ: raw y, or a class index; default of `noise`: that of the kept draws."""
     if not posterior.classes:
         spread = posterior.noise if noise is None else noise
         return values + spread[:, None] * generator.standard_normal(values.shape)
@@ -263,38 +264,25 @@ def _summary_of_some(
     for row, keep in enumerate(obeying.T):
         all_obey = np.ones((int(keep.sum()), 1), dtype=bool)
         parts.append(draws_summary(values[keep, row : row + 1], levels, coverage, all_obey))
-    return joined_summary(parts, levels, coverage)
+    summary: Summary = joined(parts)
+    return summary
 
 
-def joined_summary(parts: Sequence[Summary], levels: tuple[float, ...], coverage: float | None) -> Summary:
-    """Summaries of successive rows as one."""
-    together = [
-        None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
-        for name in ("mean", "sd", "quantiles", "median", "hdi")
-    ]
-    mean, sd, quantile, median, hdi = together
-    assert mean is not None
-    assert sd is not None
-    return Summary(mean, sd, levels, quantile, median, coverage, hdi)
+def joined(blocks: Sequence[Any]) -> Any:
+    """Predictions, or summaries, of successive rows as one."""
+    first = blocks[0] if blocks else None
+    if isinstance(first, np.ndarray):
+        return np.concatenate(blocks)
+    if not isinstance(first, Prediction | Summary):
+        return first  # levels and coverage are the same in all of them
+    parts = {each.name: joined([getattr(block, each.name) for block in blocks]) for each in fields(first)}
+    return type(first)(**parts)
 
 
-def joined(
-    blocks: Sequence[Prediction], posterior: Posterior, levels: tuple[float, ...], coverage: float | None
-) -> Prediction:
-    """Predictions of successive blocks as one."""
-    if not blocks:
+def require_rows(coded: Float[np.ndarray, "n Q"]) -> None:
+    """Refuse a table without rows."""
+    if not len(coded):
         raise OCBNNError("There are no rows to predict; give a table with at least one.")
-    function = [block.function for block in blocks if block.function is not None]
-    observation = [block.observation for block in blocks if block.observation is not None]
-    probabilities = [block.probabilities for block in blocks if block.probabilities is not None]
-    return Prediction(
-        np.concatenate([block.point for block in blocks]),
-        joined_summary(function, levels, coverage) if function else None,
-        joined_summary(observation, levels, coverage) if observation else None,
-        np.concatenate(probabilities) if probabilities else None,
-        np.concatenate([block.epistemic for block in blocks]),
-        np.concatenate([block.aleatoric for block in blocks]),
-    )
 
 
 def _number_block(

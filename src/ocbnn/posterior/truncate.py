@@ -13,17 +13,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn.checking.cases import POINTS, rule_name
 from ocbnn.checking.check import Rule, as_rule_terms
+from ocbnn.checking.draws import POINTS, rule_name
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.posterior import allowed as allowing
-from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import Table, as_coded, function_blocks
+from ocbnn.posterior.draws import Posterior, Table, as_coded, function_blocks
 from ocbnn.posterior.mixtures import (
     Intervals,
     Mixture,
+    below,
     log_density,
-    mass_below,
     restricted_moments,
     sample_restricted,
 )
@@ -40,6 +39,7 @@ from ocbnn.posterior.predict import (
     mixture_summary,
     obeying_draws,
     require_count,
+    require_rows,
     samples_of_no_rows,
 )
 from ocbnn.rules.constraint import Constraint
@@ -49,7 +49,7 @@ LEAST_MASS = 1e-6
 
 
 def truncate(posterior: Posterior, rules: Sequence[Rule] | None = None) -> Truncated:
-    """Predictions restricted to what the deterministic rules allow; the model's own unless given.
+    """Predictions restricted to what the deterministic rules allow; default: the model's own rules.
 
     What was enforced on the posterior before stays in force. Nothing can be truncated to a rule that cannot
     list the outputs it allows: where one applies, also one that draws were rejected for, a prediction is an
@@ -122,6 +122,7 @@ class Truncated:
         """
         levels = checked_levels(levels, coverage)
         coded = as_coded(self.posterior, table)
+        require_rows(coded)
         summarise = self._classes if self.posterior.classes else self._numbers
         blocks = []
         for block, values in function_blocks(self.posterior, coded):
@@ -131,7 +132,8 @@ class Truncated:
                     obeying = obeying_draws(self.posterior, self.rules, coded[block], values)
                     summary = draws_summary(values, levels, coverage, obeying)
                 blocks.append(summarise(coded[block], values, levels, coverage, summary))
-        return joined(blocks, self.posterior, levels, coverage)
+        prediction: Prediction = joined(blocks)
+        return prediction
 
     def sample_observation(self, table: Table, count: int, *, key: Any = 0) -> np.ndarray:
         """Samples of Y from the restricted predictive: raw y, or labels, `(count, n)`."""
@@ -146,10 +148,10 @@ class Truncated:
 
     def probability_below(self, table: Table, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """P(Y <= y) under the restricted predictive at every row; numbers only."""
-        below = np.empty(len(y))
+        shares = np.empty(len(y))
         for block, mixture, allowed, mass in self._restricted(as_coded(self.posterior, table)):
-            below[block] = mass_below(mixture, allowed, y[block]) / mass
-        return below
+            shares[block] = below(mixture, allowed, y[block])[0] / mass
+        return shares
 
     def log_density(self, table: Table, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """Log density of y under the restricted predictive, −inf where y is forbidden; numbers only."""

@@ -4,9 +4,9 @@
     write(evidence, posterior, "report.html")
 
 - `evidence.py`: what a report rests on, as plain data; never rows.
-- `build.py`, of `rules.py` and `held_out.py`: from posteriors to evidence.
-- `sentences.py`, `pictures.py`: sentences and figures.
-- `page.py`, `page.html.j2`, `page.css`: the page.
+- `build.py`, with `rules.py` and `held_out.py`: from posteriors to evidence.
+- `sections.py`: the sections of the page, one object each, with `templates/`.
+- `sentences.py`, `pictures.py`: sentences and figures.  `page.py`: the page.
 """
 
 from ocbnn.report.build import gather

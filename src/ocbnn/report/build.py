@@ -13,29 +13,19 @@ import pandas as pd
 from jaxtyping import Float
 
 from ocbnn import regions
-from ocbnn.checking.cases import POINTS, rule_name
 from ocbnn.checking.check import check_rules
+from ocbnn.checking.draws import POINTS, evenly, raw_point, rule_name
 from ocbnn.errors import OCBNNError
 from ocbnn.linting import lint
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.plots.chains import chain_figures
 from ocbnn.plots.slices import sliced
-from ocbnn.posterior.draws import Posterior
-from ocbnn.posterior.functions import function_blocks
-from ocbnn.report.evidence import (
-    VERSION,
-    BandFacts,
-    ColumnFacts,
-    Estimate,
-    Evidence,
-    Json,
-    RunFacts,
-    TargetFacts,
-    Warned,
-    fingerprint,
-)
+from ocbnn.posterior.conflict import change_sizes
+from ocbnn.posterior.draws import Posterior, function_blocks
+from ocbnn.report import sections
+from ocbnn.report.evidence import VERSION, BandFacts, Evidence, RunFacts, fingerprint
 from ocbnn.report.held_out import HeldOut, calibration_facts, held_out, performance
-from ocbnn.report.rules import change_sizes, rule_facts
+from ocbnn.report.rules import rule_facts
 from ocbnn.schema import Schema
 
 ROWS, DRAWS = 200, 100
@@ -52,12 +42,10 @@ def importances(posterior: Posterior, rows: HeldOut | None, seed: int) -> dict[s
     the observed ranges.
     """
     schema, generator = posterior.schema, np.random.default_rng(seed)
-    if rows is None:
-        coded = regions.sample(seed, regions.Everywhere(), schema, None, ROWS)
-    else:
-        coded = rows.coded[generator.permutation(len(rows))[:ROWS]]
-    flat = posterior.flat
-    draws = flat[np.unique(np.linspace(0, len(flat) - 1, min(DRAWS, len(flat))).astype(int))]
+    coded = _cases(schema, rows, seed, ROWS)
+    if rows is not None:
+        coded = coded[generator.permutation(len(rows))[:ROWS]]
+    draws = posterior.flat[evenly(len(posterior.flat), DRAWS)]
     before = _means(posterior, coded, draws)
     found = {}
     for index, name in enumerate(schema.names):
@@ -65,6 +53,13 @@ def importances(posterior: Posterior, rows: HeldOut | None, seed: int) -> dict[s
         moved[:, index] = generator.permutation(moved[:, index])
         found[name] = float(change_sizes(_means(posterior, moved, draws), before).mean())
     return found
+
+
+def _cases(schema: Schema, rows: HeldOut | None, seed: int, count: int) -> Float[np.ndarray, "n Q"]:
+    """Held-out rows, or points of the observed ranges."""
+    if rows is not None:
+        return rows.coded
+    return regions.sample(seed, regions.Everywhere(), schema, None, count)
 
 
 def _means(posterior: Posterior, coded: Float[np.ndarray, "n Q"], draws: np.ndarray) -> np.ndarray:
@@ -81,7 +76,7 @@ def bands(
     """Slices along the chosen columns, each through a typical case of a rule's region, or of the data."""
     found = []
     for name, term in chosen(posterior, importance):
-        at = _raw(posterior.schema, typical_case(posterior, rows, term, seed))
+        at = raw_point(posterior.schema, typical_case(posterior, rows, term, seed))
         shown = sliced(posterior, name, at=at)
         other = None
         if without is not None:
@@ -125,12 +120,7 @@ def typical_case(
     """
     schema = posterior.schema
     if term is None:
-        points = (
-            rows.coded
-            if rows is not None
-            else regions.sample(seed, regions.Everywhere(), schema, None, TYPICAL)
-        )
-        return _medians(schema, points)
+        return _medians(schema, _cases(schema, rows, seed, TYPICAL))
     points = term.fresh_inputs(TYPICAL, seed)
     case = _medians(schema, points)
     ruled = [index for index, name in enumerate(schema.names) if name in term.rule.region.columns()]
@@ -151,10 +141,6 @@ def _medians(schema: Schema, points: Float[np.ndarray, "n Q"]) -> Float[np.ndarr
     return case
 
 
-def _raw(schema: Schema, coded: Float[np.ndarray, " Q"]) -> dict[str, Any]:
-    return {str(name): value for name, value in schema.decode(coded[None]).iloc[0].to_dict().items()}
-
-
 LEFT_OUT = ("schema", "rules", "diagnostics", "status")
 """Parts of a posterior's provenance that evidence has in its own words."""
 
@@ -170,44 +156,46 @@ def gather(
     enforcement: Literal["truncate", "draws"] | None = None,
     sources: Mapping[str, str] | None = None,
 ) -> Evidence:
-    """Everything a report says, as plain figures.
+    """Everything a report says, as results of checks and plain figures.
 
     Args:
         posterior: under the rules.
         without: of the same data without any rule, for what the rules change.
         frame: rows that neither has seen, for calibration and scores.
-        y: their target; the frame's own column of that name unless given.
+        y: their target; default: the frame's own column of that name.
         seed: of the points that rules are checked at.
         points: how many for each rule.
         enforcement: how predictions are made to obey, where they are.
         sources: names of what went in, such as {"table": "patients.csv", "rules": "rules.yaml"}.
+
+    Raises:
+        OCBNNError: `without` is of another table, or the rows lack their target.
     """
     if without is not None and without.schema != posterior.schema:
         raise OCBNNError("The posterior without rules is of another table: fit both on the same rows.")
     if posterior.truncated:
         # The figures are of the model before that, as the page says.
         enforcement, posterior = enforcement or "truncate", replace(posterior, truncated=())
+    without = without if posterior.rules else None
     rows = held_out(posterior, frame, y, seed)
-    report = check_rules(posterior, points=points, key=seed)
+    checks = check_rules(posterior, points=points, key=seed)
     other = None
-    if without is not None and posterior.rules:
+    if without is not None:
         other = check_rules(without, posterior.rules, points=points, key=seed, ascent=False)
-    else:
-        without = None
     # What draws say of rows, also where enforcement would find nothing to predict.
     plain = replace(posterior, enforced=())
     importance = importances(plain, rows, seed)
+    terms = [term.rule for term in posterior.rules]
+    material = sections.Material(posterior, without, rows, points, seed)
     return Evidence(
         version=VERSION,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         fingerprint=fingerprint(posterior),
-        target=_target(posterior),
-        columns=_columns(posterior, importance),
-        rules=rule_facts(posterior, report, without, other, rows, points, seed),
-        overall_draws_violating=Estimate.of(
-            None if report.overall is None else report.overall.draws_violating
-        ),
-        findings=_findings(posterior),
+        schema=posterior.schema,
+        importance=importance,
+        rules=rule_facts(posterior, checks, without, other, rows, points, seed),
+        draws_violating=None if checks.overall is None else checks.overall.draws_violating,
+        findings=tuple(lint(terms, posterior.schema)) if terms else (),
         bands=bands(plain, without, rows, importance, seed),
         run=_run(posterior),
         held_out_rows=0 if rows is None else len(rows),
@@ -216,34 +204,9 @@ def gather(
         performance=None if rows is None else performance(plain, without, rows),
         calibration=None if rows is None else calibration_facts(plain, without, rows),
         sources={str(what): str(name) for what, name in (sources or {}).items()},
-        provenance=_provenance(posterior),
+        provenance={name: known for name, known in posterior.provenance.items() if name not in LEFT_OUT},
+        further={each.name: each.gather(material) for each in sections.SECTIONS if each.gather is not None},
     )
-
-
-def _target(posterior: Posterior) -> TargetFacts:
-    target = posterior.target
-    return TargetFacts(target.name, target.task, target.unit, tuple(str(label) for label in target.classes))
-
-
-def _columns(posterior: Posterior, importance: Mapping[str, float]) -> tuple[ColumnFacts, ...]:
-    return tuple(
-        ColumnFacts(
-            column.name,
-            column.kind,
-            column.unit,
-            None if column.kind == "category" else column.observed,
-            tuple(str(level) for level in column.levels),
-            importance[column.name],
-        )
-        for column in posterior.schema.columns
-    )
-
-
-def _findings(posterior: Posterior) -> tuple[Warned, ...]:
-    """What lint has to say without looking at rows."""
-    rules = [term.rule for term in posterior.rules]
-    found = lint(rules, posterior.schema) if rules else ()
-    return tuple(Warned(each.kind, each.severity, each.rules, each.text) for each in found)
 
 
 def _run(posterior: Posterior) -> RunFacts:
@@ -251,20 +214,20 @@ def _run(posterior: Posterior) -> RunFacts:
     checks: Mapping[str, Any] = known.get("diagnostics") or {}
     divergences = known.get("divergences")
     seconds = known.get("seconds") or {}
-    chains, draws, _ = posterior.draws.shape
     return RunFacts(
         engine=known.get("engine"),
         status=without_place(str(known.get("status") or "origin unknown")),
         converged=known.get("converged"),
         checked=checks.get("checked"),
-        draws=len(posterior.flat) if posterior.kept is not None else chains * draws,
-        chains=chains,
+        draws=len(posterior.flat),
+        chains=len(posterior.draws),
         has_chains=posterior.has_chains,
         worst_rhat=checks.get("worst_rhat"),
         worst_effective=checks.get("worst_bulk_ess"),
         acceptance=tuple(float(rate) for rate in known.get("acceptance") or () if rate is not None),
         divergences=None if divergences is None else int(np.sum(divergences)),
-        seconds=float(sum(seconds.values())) if seconds else None,
+        # "total" counts all phases.
+        seconds=float(seconds.get("total", sum(seconds.values()))) if seconds else None,
         figures=chain_figures(posterior),
     )
 
@@ -272,7 +235,3 @@ def _run(posterior: Posterior) -> RunFacts:
 def without_place(status: str) -> str:
     """A verdict on convergence without the input it names, which may be a row of the table."""
     return re.sub(r" at (?!step ).*?(?= \(R-hat |, and [\d,]+ are asked for|, first in draw )", "", status)
-
-
-def _provenance(posterior: Posterior) -> Json:
-    return {name: value for name, value in posterior.provenance.items() if name not in LEFT_OUT}

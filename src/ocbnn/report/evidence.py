@@ -1,4 +1,4 @@
-"""What a report rests on: figures, never rows, as plain data that JSON can hold.
+"""What a report rests on: results of checks and aggregates, never rows, as data that JSON can hold.
 
 Everything in it is an aggregate, a made-up case, or what the model says at one. Where figures are of held-out
 rows, groups too small to be told apart from their members are left out.
@@ -7,75 +7,31 @@ rows, groups too small to be told apart from their members are left out.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import PlainValidator
 
+from ocbnn.checking.explain import RowsAgainst
 from ocbnn.checking.figures import Figure
+from ocbnn.checking.results import RuleCheck
 from ocbnn.errors import FileError
+from ocbnn.linting import Finding
 from ocbnn.plots.chains import ChainFigures
 from ocbnn.plots.slices import Slice
 from ocbnn.posterior.calibration import Calibration
+from ocbnn.posterior.conflict import LogScore
 from ocbnn.posterior.draws import Posterior
+from ocbnn.schema import Schema, Target
 from ocbnn.storage.values import plain, restored
 
-VERSION = 1
+VERSION = 2
 LEAST_ROWS = 5
 """Held-out rows below which nothing is said of a group's outcomes."""
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A figure with the ends of its interval; None where they are not known."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-    @classmethod
-    def of(cls, figure: Figure | None) -> Estimate | None:
-        """The same as plain data."""
-        if figure is None:
-            return None
-        ends = (end if math.isfinite(end) else None for end in (figure.low, figure.high))
-        return cls(figure.value, *ends)
-
-
-@dataclass(frozen=True)
-class ColumnFacts:
-    """A column as the report speaks of it."""
-
-    name: str
-    kind: str
-    unit: str | None
-    observed: tuple[float, float] | None
-    levels: tuple[str, ...]
-    importance: float
-
-
-@dataclass(frozen=True)
-class TargetFacts:
-    """What is predicted."""
-
-    name: str
-    task: Literal["regression", "classification"]
-    unit: str | None
-    classes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Counterexample:
-    """The worst case found, in raw units: how often the rule is broken there, and how it was found."""
-
-    case: dict[str, str]
-    ruled: tuple[str, ...]
-    broken: Estimate
-    found: str
 
 
 @dataclass(frozen=True)
@@ -84,7 +40,6 @@ class Change:
 
     Attributes:
         quantity: what `without` and `with_rules` are means of, at fresh points of the region.
-        unit: of the quantity.
         size_inside, size_outside: mean absolute change, in units of y or as total variation; outside of the
             region at rows, where there are any.
         where: the part of the region with the largest change, in words; None where it is all alike.
@@ -95,13 +50,12 @@ class Change:
     """
 
     quantity: str
-    unit: str | None
     without: float
     with_rules: float
     size_inside: float
-    size_outside: float | None
-    where: str | None
-    size_where: float | None
+    where: str | None = None
+    size_where: float | None = None
+    size_outside: float | None = None
     rows_inside: int | None = None
     changed_inside: int | None = None
     rows_outside: int | None = None
@@ -109,59 +63,38 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Score:
-    """Log score of held-out rows: nats per row with and without the rules, the difference and its error."""
-
-    with_rules: float
-    without: float
-    difference: float
-    error: float | None
-    rows: int
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """Held-out rows inside a rule's region, and how many of their recorded outcomes break the rule."""
-
-    rows: int
-    breaking: int | None
-
-
-@dataclass(frozen=True)
 class RuleFacts:
-    """One rule: what it says, how far it is kept, and what it changes.
+    """One rule: where it comes from, how far it is kept, and what it changes.
 
     Attributes:
-        measure: "violation", or for a probabilistic rule "total variation".
-        violation: `epsilon_mean`, or the mean total variation: what the tolerance speaks of.
-        without: the same under the posterior without rules.
-        epsilon_worst, draws_violating, points_violating, mass_outside: as `RuleCheck` has them.
+        check: how far the draws keep it.
+        columns: those that its condition names.
+        enforced: whether draws that violate it were rejected.
         unmet_reason: why the fit could not keep it, where it said so.
+        without: the same check under the posterior without rules.
+        recorded: held-out rows in its region, and how many of their outcomes violate it.
     """
 
-    name: str
-    text: str
+    check: RuleCheck
     source: str | None
     reason: str | None
-    tolerance: float
     strength: float | None
     columns: tuple[str, ...]
-    probabilistic: bool
     enforced: bool
-    verdict: str
-    measure: str
-    violation: Estimate
-    points: int
-    points_found: int
-    epsilon_worst: Estimate | None = None
-    draws_violating: Estimate | None = None
-    points_violating: Estimate | None = None
-    mass_outside: Estimate | None = None
-    counterexample: Counterexample | None = None
     unmet_reason: str | None = None
-    without: Estimate | None = None
+    without: RuleCheck | None = None
     change: Change | None = None
-    recorded: Recorded | None = None
+    recorded: RowsAgainst | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name, or its text."""
+        return self.check.name
+
+    @property
+    def is_predictive(self) -> bool:
+        """Whether it is judged by all draws together, so that no single draw violates it."""
+        return self.check.epsilon_mean is None
 
 
 @dataclass(frozen=True)
@@ -173,8 +106,8 @@ class Performance:
 
     rows: int
     with_rules: dict[str, float]
-    without: dict[str, float] | None
-    log_score: Score | None
+    without: dict[str, float] | None = None
+    log_score: LogScore | None = None
 
 
 @dataclass(frozen=True)
@@ -190,16 +123,6 @@ class CalibrationFacts:
     without_everywhere: Calibration | None
     rows_inside: int
     rows_outside: int
-
-
-@dataclass(frozen=True)
-class Warned:
-    """What lint has to say of the rules, as a sentence."""
-
-    kind: str
-    severity: str
-    rules: tuple[str, ...]
-    text: str
 
 
 @dataclass(frozen=True)
@@ -232,16 +155,22 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that a report says, gathered once."""
+    """All that a report says, gathered once.
+
+    Attributes:
+        importance: how far predictions move when a column's values are exchanged between cases.
+        draws_violating: share of draws that violate any rule.
+        further: figures of sections that were added to the report, by the section's name.
+    """
 
     version: int
     made: str
     fingerprint: str
-    target: TargetFacts
-    columns: tuple[ColumnFacts, ...]
+    schema: Annotated[Schema, PlainValidator(Schema.from_json)]
+    importance: dict[str, float]
     rules: tuple[RuleFacts, ...]
-    overall_draws_violating: Estimate | None
-    findings: tuple[Warned, ...]
+    draws_violating: Figure | None
+    findings: tuple[Finding, ...]
     bands: tuple[BandFacts, ...]
     run: RunFacts
     held_out_rows: int = 0
@@ -251,6 +180,13 @@ class Evidence:
     calibration: CalibrationFacts | None = None
     sources: dict[str, str] = field(default_factory=dict)
     provenance: Json = field(default_factory=dict)
+    further: Json = field(default_factory=dict)
+
+    @property
+    def target(self) -> Target:
+        """What is predicted."""
+        assert self.schema.target is not None
+        return self.schema.target
 
     def to_json(self) -> Json:
         """Plain JSON values."""
@@ -262,13 +198,13 @@ class Evidence:
         """What `to_json` was called on.
 
         Raises:
-            FileError: something else, damaged, or of a newer version.
+            FileError: something else, damaged, or of another version.
         """
         version = stored.get("version") if isinstance(stored, Mapping) else None
-        if isinstance(version, int) and version > VERSION:
+        if isinstance(version, int) and version != VERSION:
             raise FileError(
-                f"The evidence has the format version {version}, and this ocbnn reads up to {VERSION}. "
-                "Update ocbnn, or gather it again."
+                f"The evidence has the format version {version}, and this ocbnn reads version {VERSION}. "
+                "Gather it again, or update ocbnn."
             )
         try:
             return restored(Evidence, stored, "The evidence")

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
+from ocbnn.checking.draws import evenly
 from ocbnn.errors import OCBNNError
 from ocbnn.posterior.calibration import LEAST_ROWS, Calibration, Judged, judged, summarised
-from ocbnn.posterior.conflict import log_scores, point_predictions
+from ocbnn.posterior.conflict import compared, log_scores, point_predictions
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.predict import predict
-from ocbnn.report.evidence import CalibrationFacts, Performance, Score
+from ocbnn.report.evidence import CalibrationFacts, Performance
 
 MOST_ROWS = 4000
 """Held-out rows that are used; more would make figures hardly sharper."""
@@ -64,58 +65,50 @@ def performance(posterior: Posterior, without: Posterior | None, rows: HeldOut) 
     here = log_scores(posterior, rows.coded, rows.y)
     with_rules = _scores(posterior, rows, here)
     if without is None:
-        return Performance(len(rows), with_rules, None, None)
+        return Performance(len(rows), with_rules)
     there = log_scores(without, rows.coded, rows.y)
-    difference = here - there
-    error = float(difference.std(ddof=1) / np.sqrt(len(rows))) if len(rows) > 1 else None
-    score = Score(float(here.mean()), float(there.mean()), float(difference.mean()), error, len(rows))
-    return Performance(len(rows), with_rules, _scores(without, rows, there), score)
+    return Performance(len(rows), with_rules, _scores(without, rows, there), compared(here, there))
 
 
 def _scores(posterior: Posterior, rows: HeldOut, log_score: Float[np.ndarray, " n"]) -> dict[str, float]:
     predicted = point_predictions(posterior, rows.coded)
     found = {"log_score": float(log_score.mean())}
     if posterior.classes:
-        truth = np.eye(len(posterior.classes))[rows.y_model]
-        right = predicted.argmax(axis=1) == rows.y_model
+        # Of two classes the squared error counts once, as is usual: a coin's is 0.25.
+        squared = (predicted - np.eye(len(posterior.classes))[rows.y_model]) ** 2
         return found | {
-            "accuracy": float(right.mean()),
-            "brier": float(((predicted - truth) ** 2).sum(axis=1).mean()),
+            "accuracy": float((predicted.argmax(axis=1) == rows.y_model).mean()),
+            "brier": float(squared.sum(axis=1).mean()) / (2.0 if len(posterior.classes) == 2 else 1.0),
         }
     error = predicted - posterior.target.to_raw(rows.y_model)
-    few = rows.coded[np.linspace(0, len(rows) - 1, min(len(rows), WIDTH_ROWS)).astype(int)]
+    few = rows.coded[evenly(len(rows), WIDTH_ROWS)]
     observation = predict(posterior, few, levels=(0.05, 0.95), coverage=None).observation
     assert observation is not None
     assert observation.quantiles is not None
     return found | {
         "mean_absolute_error": float(np.abs(error).mean()),
         "root_mean_squared_error": float(np.sqrt((error**2).mean())),
-        "mean_width_90": float((observation.quantiles[:, 1] - observation.quantiles[:, 0]).mean()),
+        "mean_width_90": float(np.diff(observation.quantiles, axis=1).mean()),
     }
 
 
 def calibration_facts(posterior: Posterior, without: Posterior | None, rows: HeldOut) -> CalibrationFacts:
     """Calibration of all rows, and of those inside and outside of the ruled regions."""
     found = judged(posterior, rows.coded, rows.y)
-    inside = ruled(posterior, rows)
-    other = None if without is None else judged(without, rows.coded, rows.y)
-    every = np.ones(len(rows), dtype=bool)
+    inside = np.zeros(len(rows), dtype=bool)
+    for term in posterior.rules:
+        inside |= term.rule.region.contains(rows.coded, term.schema)
+    other = None
+    if without is not None:
+        other = _part(without, judged(without, rows.coded, rows.y), np.ones_like(inside))
     return CalibrationFacts(
-        everywhere=_part(posterior, found, every),
+        everywhere=_part(posterior, found, np.ones_like(inside)),
         inside=_part(posterior, found, inside),
         outside=_part(posterior, found, ~inside),
-        without_everywhere=None if without is None or other is None else _part(without, other, every),
+        without_everywhere=other,
         rows_inside=int(inside.sum()),
         rows_outside=int((~inside).sum()),
     )
-
-
-def ruled(posterior: Posterior, rows: HeldOut) -> Bool[np.ndarray, " n"]:
-    """Which rows lie in any rule's region."""
-    inside = np.zeros(len(rows), dtype=bool)
-    for rule in posterior.rules:
-        inside |= rule.rule.region.contains(rows.coded, rule.schema)
-    return inside
 
 
 def _part(posterior: Posterior, found: Judged, some: Bool[np.ndarray, " n"]) -> Calibration | None:

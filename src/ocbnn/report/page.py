@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import os
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from ocbnn._version import __version__
 from ocbnn.errors import FileError, OCBNNError
+from ocbnn.plots.style import visible
 from ocbnn.posterior.draws import Posterior
-from ocbnn.report import pictures, sentences
+from ocbnn.report import sections as parts
+from ocbnn.report import sentences
 from ocbnn.report.evidence import Evidence, fingerprint
+from ocbnn.report.sections import resource
 from ocbnn.storage.files import write_text
 from ocbnn.storage.folders import listed_names
 from ocbnn.storage.values import plain_text
@@ -42,7 +44,8 @@ def write(evidence: Evidence, posterior: Posterior, path: str | os.PathLike[str]
             "ocbnn.report.gather(posterior)."
         )
     page, twin = places(path)
-    write_text(twin, plain_text(evidence))
+    # JSON has an escape for what no file of text may hold: half of a pair of surrogates.
+    write_text(twin, plain_text(evidence).encode("utf-8", "backslashreplace").decode("utf-8"))
     write_text(page, html(evidence, twin=twin.name))
     return page
 
@@ -76,72 +79,35 @@ def _is_twin(path: Path) -> bool:
 
 def html(evidence: Evidence, *, twin: str | None = None) -> str:
     """The page as text; `twin` is the name of the file that holds the same figures."""
-    return _template().render(
+    environment = _environment()
+    sections = []
+    for section in parts.SECTIONS:
+        if section.gather is not None and section.name not in evidence.further:
+            continue
+        body = environment.from_string(section.template).render(
+            evidence=evidence, figures=evidence.further.get(section.name), pictures=section.draw(evidence)
+        )
+        sections.append((section, Markup(body)))  # escaped while it was rendered
+    return environment.from_string(resource("page.html.j2")).render(
         evidence=evidence,
         verdict=sentences.verdict(evidence),
-        words=sentences,
-        rules_picture=pictures.rules_picture(evidence),
-        changes_picture=pictures.changes_picture(evidence),
-        band_pictures=pictures.band_pictures(evidence),
-        calibration_pictures=pictures.calibration_pictures(evidence),
-        run_pictures=pictures.run_pictures(evidence.run.figures),
-        provenance=_provenance(evidence),
-        css=Markup(_resource("page.css")),  # our own file, no user's text
+        sections=sections,
+        css=Markup(resource("page.css")),  # our own file, no user's text
         twin=twin,
         written_by=f"ocbnn {__version__}",
     )
 
 
-def _provenance(evidence: Evidence) -> list[tuple[str, str]]:
-    """What the report rests on, as names and values to be read."""
-    known = evidence.provenance
-    rows: list[tuple[str, Any]] = [
-        *((f"File: {what}", name) for what, name in evidence.sources.items()),
-        ("Predicted", _target_words(evidence)),
-        ("Rows learnt from", f"{known['data_rows']:,}" if known.get("data_rows") is not None else None),
-        ("Rows held out", f"{evidence.held_out_rows:,}" if evidence.held_out_rows else "none"),
-        ("SHA-256 of the rows learnt from", known.get("data_sha256")),
-        ("Network", known.get("network")),
-        ("Likelihood", known.get("likelihood")),
-        ("Engine", evidence.run.engine),
-        ("Engine's settings", _settings(known.get("settings"))),
-        ("Seed", known.get("seed")),
-        ("Variants of the model kept", f"{evidence.run.draws:,}"),
-        ("Time of the computation", _duration(evidence.run.seconds)),
-        ("Prior", known.get("empirical_prior")),
-        ("Versions", _settings(known.get("versions"))),
-        ("SHA-256 of the draws", evidence.fingerprint),
-        ("Figures gathered", evidence.made.replace("T", " ").replace("+00:00", " UTC")),
-    ]
-    return [(name, str(value)) for name, value in rows if value not in (None, "")]
-
-
-def _target_words(evidence: Evidence) -> str:
-    target = evidence.target
-    if target.classes:
-        return f"{target.name}, one of {', '.join(target.classes)}"
-    return f"{target.name}, a number" + (f" in {target.unit}" if target.unit else "")
-
-
-def _settings(values: Any) -> str | None:
-    return (
-        ", ".join(f"{name} {value}" for name, value in values.items()) if isinstance(values, dict) else None
-    )
-
-
-def _duration(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-
-
 @cache
-def _template() -> Template:
+def _environment() -> Environment:
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: value if isinstance(value, Markup) else visible(str(value)),
     )
-    return environment.from_string(_resource("page.html.j2"))
-
-
-def _resource(name: str) -> str:
-    return (files("ocbnn.report") / name).read_text(encoding="utf-8")
+    environment.globals["words"] = sentences
+    macros: Any = environment.from_string(resource("macros.html.j2")).module
+    environment.globals |= {"figure": macros.figure, "badge": macros.badge}
+    return environment

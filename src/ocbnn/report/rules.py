@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ocbnn.checking.cases import column_groups, rule_name
-from ocbnn.checking.explain import contradicting_rows
-from ocbnn.checking.results import RuleCheck, RuleChecks
+from ocbnn.checking.draws import column_groups
+from ocbnn.checking.explain import RowsAgainst, contradicting_rows
+from ocbnn.checking.results import RuleChecks
 from ocbnn.model import Data
 from ocbnn.model.conditional import RuleTerm
-from ocbnn.plots.slices import value_text
-from ocbnn.posterior.conflict import point_predictions
+from ocbnn.posterior.conflict import change_sizes, point_predictions
 from ocbnn.posterior.draws import Posterior
-from ocbnn.report.evidence import (
-    LEAST_ROWS,
-    Change,
-    Counterexample,
-    Estimate,
-    Recorded,
-    RuleFacts,
-)
+from ocbnn.report.evidence import LEAST_ROWS, Change, RuleFacts
 from ocbnn.report.held_out import HeldOut
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Schema
@@ -37,78 +28,37 @@ MORE = 1.25
 
 def rule_facts(
     posterior: Posterior,
-    report: RuleChecks,
+    checks: RuleChecks,
     without: Posterior | None,
-    without_report: RuleChecks | None,
+    without_checks: RuleChecks | None,
     rows: HeldOut | None,
     points: int,
     key: int,
 ) -> tuple[RuleFacts, ...]:
     """The facts of every rule of the posterior, in order."""
     moved = None if rows is None or without is None else _moved_rows(posterior, without, rows)
+    reasons = {each["name"]: str(each["reason"]) for each in posterior.provenance.get("unmet") or ()}
     facts = []
     for index, term in enumerate(posterior.rules):
-        change = None
-        if without is not None:
-            fresh = term.fresh_inputs(points, key)
-            change = _change(posterior, without, term, fresh, rows, moved)
-        found = _facts(posterior, term, report[index])
-        other = None if without_report is None else Estimate.of(without_report[index].violation)
-        recorded = None if rows is None else _recorded(posterior, term, rows)
-        facts.append(replace(found, without=other, change=change, recorded=recorded))
+        rule, check = term.rule, checks[index]
+        strength = float(np.asarray(term.points.strength))
+        facts.append(
+            RuleFacts(
+                check=check,
+                source=rule.source,
+                reason=rule.reason,
+                strength=strength if np.isfinite(strength) else None,
+                columns=tuple(name for name in term.schema.names if name in rule.region.columns()),
+                enforced=any(rule == other.rule for other in posterior.enforced),
+                unmet_reason=reasons.get(check.name) if check.verdict == "unmet" else None,
+                without=None if without_checks is None else without_checks[index],
+                change=None
+                if without is None
+                else _change(posterior, without, term, term.fresh_inputs(points, key), rows, moved),
+                recorded=None if rows is None else _recorded(posterior, term, rows),
+            )
+        )
     return tuple(facts)
-
-
-def _facts(posterior: Posterior, term: RuleTerm, found: RuleCheck) -> RuleFacts:
-    rule, schema = term.rule, term.schema
-    violation = Estimate.of(found.violation)
-    assert violation is not None
-    unmet = found.verdict == "unmet"
-    worst = Estimate.of(found.epsilon_worst) or Estimate(found.worst.value)
-    return RuleFacts(
-        name=rule_name(term),
-        text=found.text,
-        source=rule.source,
-        reason=rule.reason,
-        tolerance=found.tolerance,
-        strength=_finite(float(np.asarray(term.points.strength))),
-        columns=tuple(name for name in schema.names if name in rule.region.columns()),
-        probabilistic=rule.is_predictive,
-        enforced=any(rule == other.rule for other in posterior.enforced),
-        verdict=found.verdict,
-        measure=found.measure,
-        violation=violation,
-        points=found.points,
-        points_found=found.points_found,
-        epsilon_worst=worst,
-        draws_violating=Estimate.of(found.draws_violating),
-        points_violating=Estimate.of(found.points_violating),
-        mass_outside=Estimate.of(found.mass_outside),
-        counterexample=_counterexample(schema, term, found, worst),
-        unmet_reason=_unmet_reason(posterior.provenance, rule_name(term)) if unmet else None,
-    )
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
-
-
-def _counterexample(
-    schema: Schema, term: RuleTerm, found: RuleCheck, broken: Estimate
-) -> Counterexample | None:
-    if not found.worst_point or broken.value <= 0.0:
-        return None
-    ruled = term.rule.region.columns()
-    first = sorted(schema.columns, key=lambda column: column.name not in ruled)
-    case = {c.name: value_text(found.worst_point[c.name], c.unit) for c in first}
-    return Counterexample(case, tuple(c.name for c in first if c.name in ruled), broken, found.worst_how)
-
-
-def _unmet_reason(provenance: Mapping[str, Any], name: str) -> str | None:
-    for outcome in provenance.get("unmet") or ():
-        if outcome.get("name") == name:
-            return str(outcome.get("reason"))
-    return None
 
 
 # What the rules change --------------------------------------------------------------------------------------
@@ -140,35 +90,21 @@ def _change(
     here, there = (point_predictions(each, fresh) for each in (posterior, without))
     size = change_sizes(here, there)
     quantity, member = _quantity(posterior, term, fresh)
-    before, after = (_mean_of(values, member) for values in (there, here))
-    where, size_where = _where(term, fresh, size)
-    counts: dict[str, int] = {}
-    outside_size = None
+    before, after = (
+        float((values if member is None else values[:, member].sum(axis=1)).mean())
+        for values in (there, here)
+    )
+    counts: dict[str, Any] = {}
     if rows is not None and moved is not None:
         inside = term.rule.region.contains(rows.coded, term.schema)
-        outside_size = None if inside.all() else float(moved.size[~inside].mean())
         counts = {
+            "size_outside": None if inside.all() else float(moved.size[~inside].mean()),
             "rows_inside": int(inside.sum()),
             "changed_inside": int(moved.changed[inside].sum()),
             "rows_outside": int((~inside).sum()),
             "changed_outside": int(moved.changed[~inside].sum()),
         }
-    return Change(
-        quantity,
-        None if posterior.classes else posterior.target.unit,
-        before,
-        after,
-        float(size.mean()),
-        outside_size,
-        where,
-        size_where,
-        **counts,
-    )
-
-
-def change_sizes(here: np.ndarray, there: np.ndarray) -> Float[np.ndarray, " n"]:
-    """How far point predictions differ: |Δy| in raw units, or total variation between class probabilities."""
-    return np.abs(here - there) if here.ndim == 1 else 0.5 * np.abs(here - there).sum(axis=1)
+    return Change(quantity, before, after, float(size.mean()), *_where(term, fresh, size), **counts)
 
 
 def _quantity(
@@ -202,16 +138,12 @@ def _members(rule: Constraint, fresh: Float[np.ndarray, "points Q"], schema: Sch
     return None if asked is None or asked.events is None else np.asarray(asked.events)[0, 0]
 
 
-def _mean_of(values: np.ndarray, member: np.ndarray | None) -> float:
-    return float((values if member is None else values[:, member].sum(axis=1)).mean())
-
-
 def _where(
     term: RuleTerm, fresh: Float[np.ndarray, "points Q"], size: Float[np.ndarray, " points"]
 ) -> tuple[str | None, float | None]:
     """The part of the region where predictions change most, among values or quarters of a ruled column."""
     best: tuple[float, str] | None = None
-    names: Sequence[str] = [name for name in term.schema.names if name in term.rule.region.columns()]
+    names = [name for name in term.schema.names if name in term.rule.region.columns()]
     for name in names or term.schema.names:
         for label, members in column_groups(term.schema, name, fresh):
             mean = float(size[members].mean())
@@ -222,8 +154,8 @@ def _where(
     return best[1], best[0]
 
 
-def _recorded(posterior: Posterior, term: RuleTerm, rows: HeldOut) -> Recorded:
-    """Held-out rows in the region, and how many of their outcomes break the rule, where rows can do that."""
+def _recorded(posterior: Posterior, term: RuleTerm, rows: HeldOut) -> RowsAgainst:
+    """Held-out rows in the region, and how many of their outcomes violate the rule; never single rows."""
     inputs = posterior.schema.to_model(rows.coded)
-    count, breaking, _ = contradicting_rows(replace(posterior.model, data=Data(inputs, rows.y_model)), term)
-    return Recorded(count, None if count < LEAST_ROWS else breaking)
+    found = contradicting_rows(replace(posterior.model, data=Data(inputs, rows.y_model)), term)
+    return RowsAgainst(found.inside, None if found.inside < LEAST_ROWS else found.against)

@@ -5,23 +5,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
+from ocbnn.checking.figures import Figure
+from ocbnn.plots.slices import value_text
 from ocbnn.posterior.calibration import Bin
-from ocbnn.report.evidence import Change, Estimate, Evidence, RuleFacts, RunFacts
+from ocbnn.report.evidence import Change, Evidence, RuleFacts, RunFacts
 
 Tone = Literal["met", "unclear", "unmet", "plain"]
 TONES: dict[str, Tone] = {"met": "met", "unmet": "unmet", "not shown at this tolerance": "unclear"}
-NARROW = "\u202f"
-"""The space between a number and %, at which no line breaks."""
 PROBABILITY = 0.5
 """What probabilities are written beside: three decimals."""
 BADGES = {"met": "met", "unmet": "UNMET", "not shown at this tolerance": "not shown"}
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The report in a sentence, and a few that say what it rests on."""
 
     tone: Tone
@@ -33,27 +31,25 @@ class Verdict:
 
 
 def percent(share: float | None) -> str:
-    """A share as people read it: two digits that matter, and never 0 % or 100 % for what is not."""
-    if share is None:
+    """A share as people read it: two digits that matter, and never 0% or 100% for what is not."""
+    if share is None or math.isnan(share):
         return "unknown"
     value = 100.0 * share
     if 0.0 < value < 0.01:
-        return f"below 0.01{NARROW}%"
+        return "less than 0.01%"
     if 99.9 < value < 100.0:
-        return f"above 99.9{NARROW}%"
+        return "more than 99.9%"
     if value < 1.0:
-        text = f"{value:.2g}"
-    else:
-        text = f"{value:.0f}" if 10.0 <= value <= 90.0 else f"{value:.1f}".removesuffix(".0")
-    return f"{text}{NARROW}%"
+        return f"{value:.2g}%"
+    text = f"{value:.0f}" if 10.0 <= value <= 90.0 else f"{value:.1f}".removesuffix(".0")
+    return f"{text}%"
 
 
-def percent_range(estimate: Estimate) -> str:
+def percent_range(figure: Figure | Bin) -> str:
     """The ends of an interval of a share."""
-    if estimate.low is None or estimate.high is None:
-        return "interval unknown"
-    low, high = percent(estimate.low), percent(estimate.high)
-    return f"{low} to {high}" if low.startswith(("below", "above")) else f"{low[:-2]} to {high}"
+    if not (math.isfinite(figure.low) and math.isfinite(figure.high)):
+        return "unknown"
+    return f"{percent(figure.low)} to {percent(figure.high)}"
 
 
 def number(value: float | None, unit: str | None = None, beside: float | None = None) -> str:
@@ -75,6 +71,11 @@ def count(number_of: int, one: str, several: str | None = None) -> str:
     return f"{number_of:,} {one if number_of == 1 else several or one + 's'}"
 
 
+def capital(text: str) -> str:
+    """The text as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
+
+
 def listed(names: Sequence[str]) -> str:
     """Names in quotes, as a sentence lists them."""
     quoted = [f"“{name}”" for name in names]
@@ -87,63 +88,65 @@ def listed(names: Sequence[str]) -> str:
 def verdict(evidence: Evidence) -> Verdict:
     """The one sentence, and what it rests on."""
     rules = evidence.rules
-    tone: Tone
     if not rules:
         words = "This model was fitted without rules, so there is nothing for it to keep."
         return Verdict("plain", words, tuple(_run_sentences(evidence.run)))
     met, unmet, unclear = (
-        [rule.name for rule in rules if rule.verdict == each]
+        [rule.name for rule in rules if rule.check.verdict == each]
         for each in ("met", "unmet", "not shown at this tolerance")
     )
-    further = [*_rule_sentences(evidence), *_comparison_sentences(evidence), *_run_sentences(evidence.run)]
+    tone: Tone = "unmet" if unmet else "unclear"
     if len(met) == len(rules):
-        words = (
-            "The model keeps its one rule." if len(rules) == 1 else f"The model keeps all {len(rules)} rules."
-        )
         tone = "met" if evidence.run.converged is not False else "unclear"
-        return Verdict(tone, words, tuple(further))
-    tone = "unmet" if unmet else "unclear"
-    if len(rules) == 1:
+        words = f"The model keeps {'its one rule' if len(rules) == 1 else f'all {len(rules)} rules'}."
+    elif len(rules) == 1:
         kept = "The model does not keep" if unmet else "It is not shown that the model keeps"
-        return Verdict(tone, f"{kept} its one rule, {listed([rules[0].name])}.", tuple(further))
-    kept = f"The model keeps {len(met)} of {len(rules)} rules."
-    if unmet:
-        kept += f" It does not keep {listed(unmet)}."
-    if unclear:
-        kept += f" For {listed(unclear)} it is not shown."
-    return Verdict(tone, kept, tuple(further))
+        words = f"{kept} its one rule, {listed([rules[0].name])}."
+    else:
+        words = f"The model keeps {len(met)} of {len(rules)} rules."
+        words += f" It does not keep {listed(unmet)}." if unmet else ""
+        words += f" For {listed(unclear)} it is not shown." if unclear else ""
+    further = (*_rule_sentences(evidence), *_comparison_sentences(evidence), *_run_sentences(evidence.run))
+    return Verdict(tone, words, further)
 
 
 def _rule_sentences(evidence: Evidence) -> list[str]:
     said = [
-        f"“{rule.name}” is broken in {percent(rule.violation.value)} of the cases it speaks of, and "
-        f"{percent(rule.tolerance)} was accepted."
+        f"“{rule.name}” is violated in {percent(rule.check.violation.value)} of checks; its tolerance is "
+        f"{percent(rule.check.tolerance)}."
         for rule in evidence.rules
-        if rule.verdict == "unmet" and not rule.probabilistic
+        if rule.check.verdict == "unmet" and not rule.is_predictive
     ]
+    worst = [rule for rule in evidence.rules if rule.check.verdict == "met" and not rule.is_predictive]
+    worst = [rule for rule in worst if rule.check.worst.value > rule.check.tolerance]
+    if worst:
+        most = max(worst, key=lambda rule: rule.check.worst.value)
+        said.append(
+            "Rules are kept on average over cases, and not everywhere: in the worst case found, "
+            f"{percent(most.check.worst.value)} of the draws violate “{most.name}”."
+        )
     if evidence.enforcement == "truncate":
         said.append(
-            "Predictions are also held to the rules one by one (truncation), so that none that is given out "
-            "can break them; the figures here are of the model before that."
+            "Predictions are also restricted to what the rules allow (truncation), so that no prediction "
+            "violates them. The figures here describe the model before that."
         )
     if evidence.enforcement == "draws":
-        said.append("Variants of the model that were seen to break a rule have been thrown away (rejection).")
+        said.append("Draws that were found to violate a rule have been rejected.")
     return said
 
 
 def _comparison_sentences(evidence: Evidence) -> list[str]:
     said = []
-    before = [rule for rule in evidence.rules if rule.without is not None and not rule.probabilistic]
+    before = [(rule, rule.without) for rule in evidence.rules if rule.without and not rule.is_predictive]
     if before:
-        most = max(before, key=lambda rule: rule.without.value if rule.without else 0.0)
-        assert most.without is not None
-        if most.without.value > most.tolerance:
+        most, without = max(before, key=lambda pair: pair[1].violation.value)
+        if without.violation.value > without.tolerance:
             said.append(
-                f"The rules matter: the same data without them would break “{most.name}” in "
-                f"{percent(most.without.value)} of cases."
+                "The rules matter: a model of the same data without them would violate "
+                f"“{most.name}” in {percent(without.violation.value)} of checks."
             )
         else:
-            said.append("The same data without the rules would hardly break any of them.")
+            said.append("A model of the same data without the rules would hardly violate any of them.")
     cost = cost_sentence(evidence)
     return [*said, cost] if cost else said
 
@@ -156,13 +159,12 @@ def cost_sentence(evidence: Evidence) -> str | None:
     rows = count(found.rows, "row")
     if "accuracy" in found.with_rules:
         here, there = percent(found.with_rules["accuracy"]), percent(found.without["accuracy"])
-        said = f"{here} are right with the rules and {there} without them"
-    else:
-        unit = evidence.target.unit
-        here = number(found.with_rules["mean_absolute_error"], unit)
-        there = number(found.without["mean_absolute_error"], unit)
-        said = f"predictions are off by {here} on average with the rules and by {there} without them"
-    return f"Of {rows} held out from the fit, {said}." if "right" in said else f"On {rows} held out, {said}."
+        return f"Of {rows} held out from the fit, {here} are right with the rules and {there} without them."
+    here, there = (
+        number(each["mean_absolute_error"], evidence.target.unit)
+        for each in (found.with_rules, found.without)
+    )
+    return f"On {rows} held out, the mean error is {here} with the rules and {there} without them."
 
 
 def _run_sentences(run: RunFacts) -> list[str]:
@@ -176,58 +178,63 @@ def _run_sentences(run: RunFacts) -> list[str]:
 # Rules ------------------------------------------------------------------------------------------------------
 
 
-def rule_sentence(rule: RuleFacts) -> str:
-    """How far a rule is kept."""
-    accepted = f"up to {percent(rule.tolerance)} was accepted"
-    tried = f"{rule.points:,} new cases drawn from where it applies"
-    if rule.probabilistic:
-        return (
-            f"At {tried}, predictions differ from what it asks for by {percent(rule.violation.value)} on "
-            f"average (95 % interval {percent_range(rule.violation)}); {accepted}."
-        )
-    return (
-        f"Broken in {percent(rule.violation.value)} of {tried} (95 % interval "
-        f"{percent_range(rule.violation)}); {accepted}."
-    )
-
-
-def verdict_sentence(rule: RuleFacts) -> str:
-    """What a verdict means for this rule."""
-    if rule.verdict == "met":
-        return "Met: the whole interval lies within what was accepted."
-    if rule.verdict == "unmet":
-        return "Unmet: the whole interval lies beyond what was accepted."
-    return (
-        "Not shown: what was accepted lies inside the interval, so these figures can neither confirm nor "
-        "deny the rule. More draws would narrow the interval."
-    )
-
-
-def rule_figures(rule: RuleFacts) -> tuple[tuple[str, str, Estimate | None], ...]:
-    """Every figure of a rule: what it is in words, its technical name, and its value."""
-    if rule.probabilistic:
-        rows = [
-            ("Difference from what is asked, on average over cases", "total_variation", rule.violation),
-            ("Difference in the worst case found", "total_variation, worst", rule.epsilon_worst),
-        ]
+def rule_sentence(rule: RuleFacts, draws: int) -> str:
+    """How far a rule is kept by so many draws, and what the verdict means."""
+    check = rule.check
+    ends = f"95% interval: {percent_range(check.violation)}; tolerance: {percent(check.tolerance)}"
+    share = percent(check.violation.value)
+    if rule.is_predictive:
+        first = f"At {check.points:,} cases, predictions differ from what it asks for by {share} on average"
     else:
-        rows = [
-            ("Broken on average, over cases and variants of the model", "epsilon_mean", rule.violation),
-            ("Broken in the worst case found, over variants", "epsilon_worst", rule.epsilon_worst),
-            ("Variants that break it in at least one case tried", "draws_violating", rule.draws_violating),
-            ("Cases whose single prediction breaks it", "points_violating", rule.points_violating),
-            ("Probability given to forbidden answers", "mass_outside", rule.mass_outside),
-        ]
-    return tuple(row for row in rows if row[2] is not None)
+        first = f"Violated in {share} of checks ({check.points:,} cases × {draws:,} draws)"
+    verdicts = {
+        "met": "Met: the whole interval lies within the tolerance.",
+        "unmet": "Unmet: the whole interval lies beyond the tolerance.",
+    }
+    unclear = (
+        "Not shown: the tolerance lies inside the interval, so these figures neither confirm nor refute the "
+        "rule. More draws would narrow the interval."
+    )
+    return f"{first}; {ends}. {verdicts.get(check.verdict, unclear)}"
 
 
-def change_sentence(change: Change, probability: bool) -> str:
-    """What the rules change where one of them applies."""
-    unit = change.unit
+def rule_figures(rule: RuleFacts) -> tuple[tuple[str, str, Figure], ...]:
+    """Every figure of a rule: what it is in words, its technical name, and its value."""
+    check = rule.check
+    if rule.is_predictive:
+        return (
+            ("Difference from what is asked, on average over cases", "total_variation", check.violation),
+            ("Difference in the worst case found", "total_variation, worst", check.worst),
+        )
+    rows = [
+        ("Violated on average, over cases and draws", "epsilon_mean", check.epsilon_mean),
+        ("Draws that violate it in the worst case found", "epsilon_worst", check.epsilon_worst),
+        ("Draws that violate it in at least one case tried", "draws_violating", check.draws_violating),
+        ("Cases whose single prediction violates it", "points_violating", check.points_violating),
+        ("Probability given to forbidden classes", "mass_outside", check.mass_outside),
+    ]
+    return tuple((words, name, figure) for words, name, figure in rows if figure is not None)
+
+
+def worst_case(rule: RuleFacts, evidence: Evidence) -> list[tuple[str, str, bool]]:
+    """The worst case found: name and value of each column, those that the rule names first.
+
+    Empty where no draw violates the rule at any case that was tried.
+    """
+    point = rule.check.worst_point
+    if not point or not rule.check.worst.value > 0.0:
+        return []
+    columns = sorted(evidence.schema.columns, key=lambda column: column.name not in rule.columns)
+    return [(c.name, value_text(point[c.name], c.unit), c.name in rule.columns) for c in columns]
+
+
+def change_sentence(change: Change, unit: str | None, probability: bool) -> str:
+    """What the rules change where one of them applies; `unit` is that of y."""
+    unit = None if probability else unit
     largest = PROBABILITY if probability else max(abs(change.without), abs(change.with_rules))
     before, after = (number(value, None, largest) for value in (change.without, change.with_rules))
     text = f"Where it applies, the rules move the mean {change.quantity} from {before} to {after}"
-    text += "." if probability or not unit else f" {unit}."
+    text += f" {unit}." if unit else "."
     if change.where is not None and change.size_where is not None:
         beside = PROBABILITY if probability else change.size_where
         most, mean = (number(size, unit, beside) for size in (change.size_where, change.size_inside))
@@ -244,7 +251,7 @@ def _range_words(label: str) -> str:
 
 
 def _rows_words(change: Change) -> str:
-    other = "get another answer"
+    other = "get another prediction"
     inside = (
         "No held-out row lies there"
         if not change.rows_inside
@@ -256,23 +263,21 @@ def _rows_words(change: Change) -> str:
 
 
 def conflict_sentence(rule: RuleFacts) -> tuple[Tone, str] | None:
-    """How far the data stand against a rule; None where nothing is known."""
+    """How far the data contradict a rule; None where nothing is known."""
     parts: list[str] = []
     tone: Tone = "plain"
-    recorded = rule.recorded
-    if recorded is not None and recorded.rows == 0:
+    tolerance, recorded = rule.check.tolerance, rule.recorded
+    if recorded is not None and recorded.inside == 0:
         parts.append("No held-out row lies where it applies, so these rows say nothing about it.")
-    elif recorded is not None and recorded.breaking is not None:
-        share = recorded.breaking / recorded.rows
-        rows = f"In {recorded.breaking:,} of {recorded.rows:,} held-out rows where it applies"
-        parts.append(f"{rows} ({percent(share)}), what was recorded breaks the rule.")
-        tone = "unclear" if share > max(rule.tolerance, 0.02) else "met"
-    if rule.without is not None and not rule.probabilistic:
-        would = (
-            f"Learnt from the data alone, the model would break it in {percent(rule.without.value)} of cases"
-        )
-        against = rule.without.value > rule.tolerance
-        parts.append(would + ("." if against else ", which is within what was accepted."))
+    elif recorded is not None and recorded.against is not None:
+        share = recorded.against / recorded.inside
+        rows = f"In {recorded.against:,} of {recorded.inside:,} held-out rows where it applies"
+        parts.append(f"{rows} ({percent(share)}), the recorded outcome violates the rule.")
+        tone = "unclear" if share > max(tolerance, 0.02) else "met"
+    if rule.without is not None and not rule.is_predictive:
+        share = rule.without.violation.value
+        within = "" if share > tolerance else ", which is within the tolerance"
+        parts.append(f"A model of the data alone would violate it in {percent(share)} of checks{within}.")
     if rule.unmet_reason:
         parts.append(f"The fit says why it could not keep it: {rule.unmet_reason}.".replace("..", "."))
         tone = "unmet"
@@ -284,7 +289,7 @@ def score_sentence(evidence: Evidence) -> str | None:
     score = None if evidence.performance is None else evidence.performance.log_score
     if score is None:
         return None
-    error = 0.0 if score.error is None else 2.0 * score.error
+    error = 2.0 * score.error if math.isfinite(score.error) else 0.0
     how = (
         "no difference that these rows can show"
         if abs(score.difference) <= error
@@ -303,17 +308,16 @@ def score_sentence(evidence: Evidence) -> str | None:
 
 def performance_rows(evidence: Evidence) -> list[tuple[str, str, Callable[[float], str]]]:
     """Measures of predictions: in words, by their technical name, and how they are written."""
-    unit = evidence.target.unit
 
     def amount(value: float) -> str:
-        return number(value, unit)
+        return number(value, evidence.target.unit)
 
     rows: list[tuple[str, str, Callable[[float], str]]] = [
-        ("Right answers", "accuracy", percent),
-        ("Squared error of probabilities, 0 is best", "brier", number),
+        ("Predicted classes that are right", "accuracy", percent),
+        ("Brier score: squared error of probabilities, 0 is best", "brier", number),
         ("Mean error", "mean_absolute_error", amount),
         ("Root of the mean squared error", "root_mean_squared_error", amount),
-        ("Mean width of intervals that should hold 90 %", "mean_width_90", amount),
+        ("Mean width of 90% prediction intervals", "mean_width_90", amount),
         ("Log score, higher is better", "log_score", number),
     ]
     found = evidence.performance
@@ -324,12 +328,11 @@ def performance_rows(evidence: Evidence) -> list[tuple[str, str, Callable[[float
 
 
 def coverage_sentence(bin_: Bin, where: str, task: str) -> str:
-    """How often intervals, or sets of classes, hold the truth."""
-    what = "intervals" if task == "regression" else "sets of answers"
+    """How often intervals, or sets of classes, contain the truth."""
+    what, truth = ("intervals", "value") if task == "regression" else ("sets", "class")
     return (
-        f"{where}, {what} that should hold the truth in at least {percent(bin_.predicted)} of rows held it "
-        f"in {percent(bin_.observed)} of {bin_.rows:,} "
-        f"(95 % interval {percent_range(Estimate(bin_.observed, bin_.low, bin_.high))})."
+        f"{where}, {percent(bin_.predicted)} prediction {what} contained the true {truth} in "
+        f"{percent(bin_.observed)} of {bin_.rows:,} rows (95% interval: {percent_range(bin_)})."
     )
 
 
@@ -338,23 +341,54 @@ def run_sentence(run: RunFacts) -> str:
     if run.converged is None:
         return "Nothing is recorded about how the computation went."
     if not run.has_chains:
-        good = "came to rest" if run.converged else "had not come to rest when it stopped"
+        good = "settled" if run.converged else "had not settled when it stopped"
         return (
             f"The computation ({run.engine}) {good}. This kind of computation approximates, and cannot "
-            f"show by itself how well: it gave {count(run.draws, 'variant')} of the model."
+            f"show by itself how well. It gave {count(run.draws, 'draw')} of the model."
         )
-    searches = count(run.chains, "independent search", "independent searches")
-    if run.converged:
-        worth = (
-            ""
-            if run.worst_effective is None
-            else (f", worth at least {run.worst_effective:,.0f} independent ones everywhere")
-        )
+    chains = f"{count(run.chains, 'independent chain')} of draws"
+    if not run.converged:
         return (
-            f"{searches[0].upper()}{searches[1:]} for variants of the model agree with one another: "
-            f"{run.draws:,} variants were kept{worth}."
+            f"{chains} do not agree well enough, or gave too few independent draws ({run.draws:,} in all), "
+            "so figures may be off."
         )
-    return (
-        f"{searches[0].upper()}{searches[1:]} for variants of the model do not agree well enough, or gave "
-        f"too few independent variants ({run.draws:,} in all), so figures may be off."
-    )
+    worth = ""
+    if run.worst_effective is not None:
+        worth = f", worth at least {run.worst_effective:,.0f} independent ones everywhere"
+    return f"{chains} agree with one another: {run.draws:,} draws were kept{worth}."
+
+
+def provenance_rows(evidence: Evidence) -> list[tuple[str, str]]:
+    """What the report rests on, as names and values to be read."""
+    known, target = evidence.provenance, evidence.target
+    classes = ", ".join(map(str, target.classes))
+    predicted = f"one of {classes}" if classes else "a number" + (f" in {target.unit}" if target.unit else "")
+    rows: list[tuple[str, Any]] = [
+        *((f"File: {what}", name) for what, name in evidence.sources.items()),
+        ("Predicted", f"{target.name}, {predicted}"),
+        ("Rows learnt from", f"{known['data_rows']:,}" if known.get("data_rows") is not None else None),
+        ("Rows held out", f"{evidence.held_out_rows:,}" if evidence.held_out_rows else "none"),
+        ("SHA-256 of the rows learnt from", known.get("data_sha256")),
+        ("Network", known.get("network")),
+        ("Likelihood", known.get("likelihood")),
+        ("Engine", evidence.run.engine),
+        ("Engine's settings", _settings(known.get("settings"))),
+        ("Seed of the engine", known.get("seed")),
+        ("Draws of the model kept", f"{evidence.run.draws:,}"),
+        ("Time of the computation", _duration(evidence.run.seconds)),
+        ("Prior", known.get("empirical_prior")),
+        ("Versions", _settings(known.get("versions"))),
+        ("SHA-256 of the draws", evidence.fingerprint),
+        ("Figures gathered", evidence.made.replace("T", " ").replace("+00:00", " UTC")),
+    ]
+    return [(name, str(value)) for name, value in rows if value not in (None, "")]
+
+
+def _settings(values: Any) -> str | None:
+    return ", ".join(f"{name} {each}" for name, each in values.items()) if isinstance(values, dict) else None
+
+
+def _duration(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
