@@ -178,7 +178,7 @@ WRONG = [
     (LINE, "always y ~ Categorical(a: 1)", "`Categorical` is for classes", "Categorical"),
     (HIRING, "always hired ~ Normal(0, 1)", "`Normal` is for numbers, but hired has classes", "Normal"),
     (HIRING, "always hired ~ Bernoulli(1.5)", "1.5 is not a probability", "1.5"),
-    (HIRING, "always hired ~ Bernoulli(0/0)", "is not a number", "0/0"),
+    (HIRING, "always hired ~ Bernoulli(0/0)", "`0 / 0` is not a finite number", "0/0"),
     (HIRING, "always hired ~ Bernoulli(0.5) (0.3)", "Nothing follows", "(0.3)"),
     (HIRING, "always hired ~ Bernoulli(0.5) or Bernoulli(0.3)", "only normals are mixed", "Bernoulli(0.3)"),
     (

@@ -18,6 +18,7 @@ from ocbnn.language.expressions import (
     Membership,
     Not,
     Number,
+    OneOf,
     Or,
     Output,
     Probability,
@@ -27,6 +28,8 @@ from ocbnn.language.expressions import (
     name_text,
     negative,
     number_text,
+    text,
+    undefined,
 )
 from ocbnn.language.labels import read_classes, read_label
 from ocbnn.language.messages import listed, quoted
@@ -130,10 +133,8 @@ def _membership(sentence: Sentence, tree: Branch) -> Condition:
     left = read_expression(sentence, subject, "condition")
     if not columns(left):
         raise sentence.error("This compares two numbers; a condition is about a column.", subject)
-    items = dict.fromkeys(
-        Comparison((left, _term(sentence, element, [subject, element])), ("=",)) for element in elements
-    )
-    return next(iter(items)) if len(items) == 1 else Or(tuple(items))
+    items = tuple(dict.fromkeys(_term(sentence, element, [subject, element]) for element in elements))
+    return Comparison((left, items[0]), ("=",)) if len(items) == 1 else OneOf(left, items)
 
 
 # Arithmetic -------------------------------------------------------------------------------------------------
@@ -141,6 +142,14 @@ def _membership(sentence: Sentence, tree: Branch) -> Condition:
 
 def read_expression(sentence: Sentence, tree: Branch, role: Role) -> Expression:
     """Arithmetic over columns, and, where the role is not that of a condition, over the target."""
+    node = _expression(sentence, tree, role)
+    endless = undefined(node)
+    if endless is not None:
+        raise sentence.error(f"{quoted(text(endless))} is not a finite number.", tree)
+    return node
+
+
+def _expression(sentence: Sentence, tree: Branch, role: Role) -> Expression:
     match str(tree.data):
         case "number":
             return Number(_number(sentence, tree))
@@ -155,11 +164,11 @@ def read_expression(sentence: Sentence, tree: Branch, role: Role) -> Expression:
                 tree,
             )
         case "minus":
-            return negative(read_expression(sentence, branches(tree)[0], role))
+            return negative(_expression(sentence, branches(tree)[0], role))
         case "plus":
-            return read_expression(sentence, branches(tree)[0], role)
+            return _expression(sentence, branches(tree)[0], role)
         case "arithmetic":
-            left, right = (read_expression(sentence, branch, role) for branch in branches(tree))
+            left, right = (_expression(sentence, branch, role) for branch in branches(tree))
             sign = next(str(child) for child in tree.children if isinstance(child, str))
             operator = {"**": "^", "×": "*", "·": "*", "−": "-"}.get(sign, sign)
             return Arithmetic(operator, left, right)
@@ -172,7 +181,7 @@ def read_expression(sentence: Sentence, tree: Branch, role: Role) -> Expression:
 def read_constant(sentence: Sentence, tree: Branch, role: Role, what: str) -> float:
     """Arithmetic over numbers alone, with a finite value."""
     value = constant(read_expression(sentence, tree, role))
-    if value is None or not math.isfinite(value):
+    if value is None:
         raise sentence.error(f"{what} is a number, not {sentence.slice(tree)}.", tree)
     return value
 
@@ -241,7 +250,7 @@ def _target(sentence: Sentence, tree: Branch, role: Role) -> Expression:
 
 def _call(sentence: Sentence, tree: Branch, role: Role) -> Expression:
     function = str(tree.children[0]).lower()
-    arguments = tuple(read_expression(sentence, branch, role) for branch in branches(tree))
+    arguments = tuple(_expression(sentence, branch, role) for branch in branches(tree))
     if function in FOLDS and len(arguments) < 2:
         raise sentence.error(f"`{function}` takes two or more numbers, as in `{function}(a, b)`.", tree)
     if function not in FOLDS and len(arguments) != 1:

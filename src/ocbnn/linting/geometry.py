@@ -107,10 +107,9 @@ def whole_space(space: Space) -> Cell:
 def tightened(cell: Cell, space: Space) -> Cell:
     """The same cell with the ends of whole-number columns moved to the outermost whole numbers inside."""
     whole = space.integral
-    with np.errstate(invalid="ignore"):
-        low = np.where(cell.low_open, np.floor(cell.low) + 1, np.ceil(cell.low))
-        high = np.where(cell.high_open, np.ceil(cell.high) - 1, np.floor(cell.high))
-    low, high = np.where(whole, low, cell.low), np.where(whole, high, cell.high)
+    above = np.where(cell.low_open & (cell.low > -np.inf), np.nextafter(cell.low, np.inf), cell.low)
+    below = np.where(cell.high_open & (cell.high < np.inf), np.nextafter(cell.high, -np.inf), cell.high)
+    low, high = np.where(whole, np.ceil(above), cell.low), np.where(whole, np.floor(below), cell.high)
     return replace(
         cell, low=low, high=high, low_open=cell.low_open & ~whole, high_open=cell.high_open & ~whole
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
@@ -24,7 +25,7 @@ from ocbnn.linting.geometry import (
     with_faces,
 )
 from ocbnn.regions import Box, Everywhere, HalfSpace, HalfSpaces, Predicate, Region, sample
-from ocbnn.regions.limits import code
+from ocbnn.regions.limits import coded_labels
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.ranges import Ranges
 from ocbnn.rules.requirement import Allowed, Asked, Normals
@@ -124,8 +125,9 @@ def _box_cells(box: Box, schema: Schema, space: Space) -> tuple[Cell, ...]:
     cell = tightened(Cell(low, high, low_open, high_open, faces=whole.faces), space)
     codes, runs = _levels(box.levels, schema, space)
     cell = replace(cell, codes=codes)
-    if np.prod([len(options) for options in runs.values()], dtype=float) > MOST_RUNS:
-        return (replace(cell, conditions=(box,)),)
+    if math.prod(len(options) for options in runs.values()) > MOST_RUNS:
+        hull = {index: (options[0][0], options[-1][1]) for index, options in runs.items()}
+        return (replace(_within(cell, hull), conditions=(box,)),)
     return tuple(_within(cell, dict(zip(runs, choice, strict=True))) for choice in product(*runs.values()))
 
 
@@ -136,9 +138,7 @@ def _levels(
     codes, runs = {}, {}
     for name, labels in levels.items():
         index, column = schema.index(name), schema.column(name)
-        allowed = sorted(
-            code(column, label) for label in labels if not column.levels or label in column.levels
-        )
+        allowed = coded_labels(column, labels).tolist()
         if column.kind == "category":
             codes[index] = frozenset(int(value) for value in allowed)
         else:

@@ -133,7 +133,7 @@ def face_limits(
     limits: Limits, faces: Sequence[HalfSpace], schema: Schema, intervals: Mapping[str, Interval]
 ) -> Limits:
     """The limits of a box under half-spaces: grown to reach past them, then cut back to what they leave."""
-    sides = growable_sides(schema, intervals)
+    sides = growable_sides(schema, intervals, limits)
     return tightened(grown_to_faces(limits, faces, schema, sides), faces, schema)
 
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ocbnn.language.expressions import Condition, columns, evaluate, label_text, name_text, text
+from ocbnn.language.expressions import Condition, columns, evaluate, name_text, one_of, text
 from ocbnn.regions.intervals import BoolArray, FloatArray, FrozenMapping, HalfSpace, Interval
-from ocbnn.regions.limits import Limits, code, growable_sides, grown, limits_of
+from ocbnn.regions.limits import Limits, coded_labels, growable_sides, grown, limits_of
 from ocbnn.regions.polytope import equalities, face_limits
 from ocbnn.regions.walking import corners
 from ocbnn.schema import Label, Schema
@@ -181,8 +181,7 @@ class Box(Single):
         for name, interval in self.intervals.items():
             inside &= interval.contains(coded[:, schema.index(name)])
         for name, labels in self.levels.items():
-            column = schema.column(name)
-            inside &= np.isin(coded[:, schema.index(name)], [code(column, label) for label in labels])
+            inside &= np.isin(coded[:, schema.index(name)], coded_labels(schema.column(name), labels))
         return inside
 
     def columns(self) -> frozenset[str]:
@@ -335,12 +334,8 @@ class Union(Region):
 
 
 def _levels_text(name: str, labels: frozenset[Label]) -> str:
-    shown = sorted(label_text(label) for label in labels)
-    return (
-        f"{name_text(name)} = {shown[0]}"
-        if len(shown) == 1
-        else f"{name_text(name)} in {{{', '.join(shown)}}}"
-    )
+    by_kind = sorted(labels, key=lambda label: (isinstance(label, str), label))
+    return f"{name_text(name)} {one_of(tuple(by_kind))}"
 
 
 # Minibatch engines draw from the same few regions at every step: what costs linear programs is kept.
@@ -358,7 +353,7 @@ def _predicate_limits(region: Predicate, schema: Schema) -> Limits:
     if len(first.empty_columns()):
         return first
     named = np.isin(schema.names, list(columns(region.condition)))
-    low_sides, high_sides = growable_sides(schema, region.box.intervals)
+    low_sides, high_sides = growable_sides(schema, region.box.intervals, limits)
     sides = low_sides & named, high_sides & named
     unit = np.random.default_rng(0).random((PROBES, len(schema.columns)))
     for share in GROWTHS:

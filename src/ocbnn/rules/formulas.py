@@ -38,6 +38,7 @@ from ocbnn.language.expressions import (
     plus,
     quantities,
     text,
+    undefined,
 )
 from ocbnn.language.reading import Role, read_expression, read_suffixes, require_probability, tidy
 from ocbnn.language.syntax import Sentence, alternatives_of, branches, parts_of, target_name
@@ -216,13 +217,20 @@ def _near_value(sentence: Sentence, tree: Branch, role: Role, negated: bool) -> 
     if role == "probability":
         require_probability(sentence, equation.value, tree)
     margin = Number(equation.margin)
-    lower, upper = (_tidied(end) for end in (minus(equation.value, margin), plus(equation.value, margin)))
+    lower, upper = (
+        _tidied(end, role) for end in (minus(equation.value, margin), plus(equation.value, margin))
+    )
+    if undefined(lower) or undefined(upper):
+        raise sentence.error("The ends of this interval are too large for a number.", tree)
     inside = Comparison((lower, equation.quantity, upper), ("<=", "<="))
     return inside if equal else Not(inside)
 
 
-def _tidied(end: Expression) -> Expression:
-    return Number(tidy(end.value)) if isinstance(end, Number) else end
+def _tidied(end: Expression, role: Role) -> Expression:
+    value = constant(end)
+    if value is None or not math.isfinite(value):
+        return end
+    return Number(tidy(min(max(value, 0.0), 1.0) if role == "probability" else value))
 
 
 def _vacuous(sentence: Sentence, tree: Branch, role: Role) -> RuleError:

@@ -57,9 +57,23 @@ def parse_rule(
     requirement = read_requirement(sentence, stated, schema.target)
     region = _region(sentence, conditions[0], condition) if conditions else region_of(condition, schema)
     try:
-        return Constraint(region, requirement, condition, name, source, reason, tolerance)
+        rule = Constraint(region, requirement, condition, name, source, reason, tolerance)
     except RuleError as error:
         raise RuleError(error.message, line=line) from None
+    _require_canonical_text(sentence, rule)
+    return rule
+
+
+def _require_canonical_text(sentence: Sentence, rule: Constraint) -> None:
+    """Refuse a rule that is within the limits but whose canonical text, which is saved, is not."""
+    written = rule.text(sentence.schema)
+    try:
+        if written != sentence.text:
+            parse(Sentence(written, sentence.schema))
+    except RuleError as error:
+        raise sentence.error(
+            f"Written out in full, the rule is too much for one: {error.message}", 0
+        ) from None
 
 
 def _region(sentence: Sentence, tree: Branch, condition: Condition) -> Region:
