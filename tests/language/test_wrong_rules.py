@@ -135,7 +135,7 @@ WRONG = [
     (LINE, "always y - y > 1", "This says nothing about y", "y - y"),
     (LINE, "always y = x = 2", "one `=` at a time", "y = x"),
     (LINE, "always 1 < y = 2", "A chain has only", "1 < y"),
-    (LINE, "always y = 1 / 0", "`1 / 0` is not a finite number", "y ="),
+    (LINE, "always y = 1 / 0", "`1 / 0` is not a finite number", "1 / 0"),
     (LINE, "always y = 2 (0)", "A weight has to be above 0", "(0)"),
     (LINE, "always y = 2 (-1) or y = 3 (2)", "A weight has to be above 0", "(-1)"),
     (LINE, "always y = 2 (x) or y = 3 (2)", "A weight is a number, not `x`", "x)"),

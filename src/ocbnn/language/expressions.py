@@ -133,6 +133,11 @@ def children(node: Node) -> tuple[Node, ...]:
             return ()
 
 
+def node_count(node: Node) -> int:
+    """How many nodes the tree has."""
+    return 1 + sum(map(node_count, children(node)))
+
+
 def columns(node: Node) -> frozenset[str]:
     """The names of all columns the node speaks of."""
     match node:

@@ -27,6 +27,7 @@ from ocbnn.linting.geometry import (
 from ocbnn.regions import Box, Everywhere, HalfSpace, HalfSpaces, Predicate, Region, sample
 from ocbnn.regions.limits import coded_labels
 from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.formulas import UndefinedError
 from ocbnn.rules.ranges import Ranges
 from ocbnn.rules.requirement import Allowed, Asked, Normals
 from ocbnn.schema import Schema
@@ -267,25 +268,18 @@ def view(rule: Constraint, points: Floats, schema: Schema) -> tuple[View | None,
     defined = np.ones(len(points), dtype=bool)
     if not len(points):
         return None, defined
-    try:
-        demand = rule.demand(points, schema)
-    except RuleError:
-        defined = _defined(rule, points, schema)
-        if not defined.any():
-            return None, defined
-        demand = rule.demand(points[defined], schema)
-    return View(rule, demand, rule.requirement.allowed(demand), rule.requirement.asked(demand)), defined
-
-
-def _defined(rule: Constraint, points: Floats, schema: Schema) -> Bools:
-    try:
-        rule.demand(points, schema)
-    except RuleError:
-        if len(points) == 1:
-            return np.zeros(1, dtype=bool)
-        half = len(points) // 2
-        return np.concatenate([_defined(rule, points[:half], schema), _defined(rule, points[half:], schema)])
-    return np.ones(len(points), dtype=bool)
+    while defined.any():
+        try:
+            demand = rule.demand(points[defined], schema)
+        except UndefinedError as error:
+            defined[defined] = error.defined
+        except RuleError:
+            defined[:] = False
+        else:
+            return View(
+                rule, demand, rule.requirement.allowed(demand), rule.requirement.asked(demand)
+            ), defined
+    return None, defined
 
 
 def stated_events(asked: Asked) -> Iterator[tuple[Bools, Floats]]:

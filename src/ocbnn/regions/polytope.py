@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,12 @@ from ocbnn.regions.intervals import BoolArray, FloatArray, HalfSpace, Interval
 from ocbnn.regions.limits import REACH, Limits, growable_sides, grown, observed_width
 from ocbnn.schema import Schema
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 Indices = NDArray[np.intp]
+MOST_ROWS = 10_000
+"""Rows of the linear program that looks for corners in all directions at once."""
 FLAT = 1e-12
 """A polytope this thin, in scaled units, has no inside."""
 
@@ -38,7 +44,7 @@ def equalities(faces: Sequence[HalfSpace]) -> tuple[tuple[HalfSpace, ...], tuple
 
 def linear_program(
     objective: FloatArray,
-    matrix: FloatArray,
+    matrix: FloatArray | csr_array,
     bound: FloatArray,
     ends: Sequence[tuple[float | None, float | None]],
 ) -> FloatArray | None:
@@ -225,13 +231,22 @@ def _deepest(polytope: Polytope, faces: BoolArray) -> tuple[FloatArray, float]:
 
 
 def extreme_points(polytope: Polytope, directions: int = 48) -> FloatArray:
-    """Corners (k, free): the farthest along each column, both ways, and along fixed random directions."""
-    count = len(polytope.free)
+    """Corners (k, free): the farthest along each column, both ways, and along fixed random directions.
+
+    All directions are blocks of one linear program; of many faces fewer directions are looked at.
+    """
+    from scipy.sparse import csr_array, eye_array, kron
+
+    rows, count = polytope.matrix.shape
     some = np.random.default_rng(0).standard_normal((min(4 * count, max(directions - 2 * count, 0)), count))
     wanted = np.vstack([np.eye(count), -np.eye(count), some])
-    found = [linear_program(row, polytope.matrix, polytope.bound, [(None, None)] * count) for row in wanted]
-    corners = [point for point in found if point is not None]
-    return np.array(corners).reshape(len(corners), count)
+    if not wanted.size:
+        return np.empty((0, count))
+    wanted = wanted[:: max(1, -(-len(wanted) * rows // MOST_ROWS))]
+    blocks = kron(eye_array(len(wanted)), csr_array(polytope.matrix), format="csr")
+    ends = [(None, None)] * wanted.size
+    found = linear_program(wanted.ravel(), blocks, np.tile(polytope.bound, len(wanted)), ends)
+    return np.empty((0, count)) if found is None else found.reshape(-1, count)
 
 
 def spread_points(
@@ -263,14 +278,14 @@ def hit_and_run(
         )
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 1e-24))
+        room = polytope.bound - points @ polytope.matrix.T
         for _ in range(12 + 6 * count):
             direction = generator.standard_normal(points.shape) @ root.T
-            room = np.maximum(polytope.bound - points @ polytope.matrix.T, 0.0)
             speed = direction @ polytope.matrix.T
+            share = speed / np.maximum(room, 1e-100)  # of the way to each face that one step goes
             with np.errstate(divide="ignore", invalid="ignore"):
-                steps = room / speed
-            forward = np.where(speed > 0, steps, np.inf).min(axis=1)
-            backward = np.where(speed < 0, steps, -np.inf).max(axis=1)
-            place = backward + generator.random(len(points)) * (forward - backward)
-            points = points + np.where(np.isfinite(place), place, 0.0)[:, None] * direction
+                forward, backward = 1 / share.max(axis=1), 1 / share.min(axis=1)
+                place = backward + generator.random(len(points)) * (forward - backward)
+            place = np.where(np.isfinite(place), place, 0.0)[:, None]
+            points, room = points + place * direction, room - place * speed
     return points

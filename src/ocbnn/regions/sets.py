@@ -6,7 +6,7 @@ goes.
 
 from __future__ import annotations
 
-import itertools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -84,21 +84,19 @@ class Region(ABC):
         limits = self.limits(schema)
         if len(limits.empty_columns()):
             return np.empty((0, len(schema.columns)))
-        boxed = np.array(list(_corners(self, limits, schema)))
-        boxed = np.vstack([boxed, self._own_corners(limits, schema, boxed)])
+        boxed = _corners(self, limits, schema, 64 * limit)
+        boxed = np.vstack([boxed, self._own_corners(limits, schema, boxed, limit)])
         boxed = boxed[self.contains(boxed, schema) & limits.contains(boxed)]
         scaled = (boxed - limits.low) / np.where(limits.high > limits.low, limits.high - limits.low, 1.0)
         _, first = np.unique(scaled.round(5), axis=0, return_index=True)
         return boxed[np.sort(first)][:limit]
 
-    def _own_corners(self, limits: Limits, schema: Schema, boxed: FloatArray) -> FloatArray:
+    def _own_corners(self, limits: Limits, schema: Schema, boxed: FloatArray, limit: int) -> FloatArray:
         return boxed[:0]
 
 
-_CORNERS = 4096
-
-
-def _corners(region: Region, limits: Limits, schema: Schema) -> Iterator[FloatArray]:
+def _corners(region: Region, limits: Limits, schema: Schema, most: int) -> FloatArray:
+    """The corners of the bounding box (k, Q); where they are too many, some of them at random."""
     ruled = region.columns()
     choices: list[tuple[float, ...]] = []
     for index, column in enumerate(schema.columns):
@@ -111,20 +109,15 @@ def _corners(region: Region, limits: Limits, schema: Schema) -> Iterator[FloatAr
         else:
             step = 0.0 if limits.discrete[index] else 1e-6 * (high - low)
             choices.append((low + step, high - step) if high > low else (low,))
-    return (np.array(corner) for corner in _spread_product(choices))
-
-
-def _spread_product(choices: list[tuple[float, ...]]) -> Iterator[tuple[float, ...]]:
-    """The product, in a fixed order that changes every column early where it has too many members to list."""
-    count = 1
-    for options in choices:
-        count *= len(options)
-    if count <= _CORNERS:
-        yield from itertools.product(*choices)
-        return
-    generator = np.random.default_rng(0)
-    for _ in range(_CORNERS):
-        yield tuple(options[generator.integers(len(options))] for options in choices)
+    sizes = np.array([len(options) for options in choices])
+    several = np.flatnonzero(sizes > 1)
+    if math.prod(sizes.tolist()) > most:
+        picks = np.random.default_rng(0).integers(sizes, size=(most, len(sizes)))
+    else:
+        picks = np.zeros((math.prod(sizes.tolist()), len(sizes)), dtype=np.intp)
+        if len(several):
+            picks[:, several] = np.indices(sizes[several]).reshape(len(several), -1).T
+    return np.stack([np.asarray(options)[picks[:, i]] for i, options in enumerate(choices)], axis=1)
 
 
 class Single(Region):
@@ -246,8 +239,8 @@ class HalfSpaces(Single):
         for face in unequal:
             yield face.text(), {face.normalised()}
 
-    def _own_corners(self, limits: Limits, schema: Schema, boxed: FloatArray) -> FloatArray:
-        return corners(limits, self.faces, schema, boxed)
+    def _own_corners(self, limits: Limits, schema: Schema, boxed: FloatArray, limit: int) -> FloatArray:
+        return corners(limits, self.faces, schema, boxed, directions=min(8 * limit, 48))
 
     @property
     def pieces(self) -> Pieces:

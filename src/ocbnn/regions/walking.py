@@ -20,6 +20,8 @@ from ocbnn.regions.polytope import (
 )
 from ocbnn.schema import Schema
 
+INSET = 1e-6
+"""How far corners are moved towards the centre, as a share of the way."""
 SWEEPS = 6
 """Rounds over all columns, one at a time, that make a rounded point whole and leave it uniform again."""
 
@@ -51,15 +53,15 @@ def walker(
 
 
 def corners(
-    limits: Limits, faces: Sequence[HalfSpace], schema: Schema, boxed: FloatArray, inset: float = 1e-6
+    limits: Limits, faces: Sequence[HalfSpace], schema: Schema, boxed: FloatArray, directions: int
 ) -> FloatArray:
     """Corners of the half-spaces themselves, moved in a little; other columns as in the box's corners."""
     polytope = polytope_of(limits, faces, schema)
     centre = None if polytope is None else interior_point(polytope)
     if polytope is None or centre is None:
         return boxed[:0]
-    extremes = np.unique(extreme_points(polytope).round(12), axis=0)
-    moved = (1 - inset) * extremes + inset * centre
+    extremes = np.unique(extreme_points(polytope, directions).round(12), axis=0)
+    moved = (1 - INSET) * extremes + INSET * centre
     count = max(len(moved), len(boxed))
     return _placed(
         np.resize(moved, (count, moved.shape[1])),

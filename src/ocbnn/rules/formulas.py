@@ -308,14 +308,23 @@ def _atom(pair: tuple[Expression, str, Expression], values: dict[str, Array], po
     return _Atom(operator, slope[:, None], intercept[:, None], breakpoint[:, None])
 
 
+class UndefinedError(RuleError):
+    """What a rule asks is not defined at some of the points; `defined` says at which it is."""
+
+    def __init__(self, message: str, defined: Array) -> None:
+        super().__init__(message)
+        self.defined = defined
+
+
 def require(fine: Array, values: dict[str, Array], complaint: str) -> None:
-    """Raise a `RuleError` that shows the first point that is not fine."""
+    """Raise an `UndefinedError` that shows the first point that is not fine."""
     if not np.all(fine):
         first = int(np.argmin(fine))
         point = ", ".join(f"{name} = {float(array[first]):.6g}" for name, array in values.items())
-        raise RuleError(
+        raise UndefinedError(
             f"{complaint} at {point or 'every point'}. "
-            "Narrow the rule's condition to inputs where it is defined."
+            "Narrow the rule's condition to inputs where it is defined.",
+            fine,
         )
 
 
@@ -396,12 +405,12 @@ def class_members(classes: Sequence[Label], cases: int, schema: Schema) -> Array
 def at_points(expressions: Sequence[Expression], coded: Array, schema: Schema, what: str) -> Array:
     """Each expression at each coded input `(n, K)`, all finite; `what` names it in errors."""
     values = schema.values(coded)
-    found = []
-    for expression in expressions:
-        column = np.broadcast_to(evaluate(expression, values, schema), (len(coded),))
-        require(np.isfinite(column), values, f"{what} `{text(expression)}` is not a finite number")
-        found.append(column)
-    return np.stack(found, axis=1)
+    found = np.stack([evaluate(expression, values, schema) for expression in expressions], axis=1)
+    finite = np.isfinite(found)
+    if not finite.all():
+        wrong = expressions[int(np.argmin(finite[np.argmin(finite.all(axis=1))]))]
+        require(finite.all(axis=1), values, f"{what} `{text(wrong)}` is not a finite number")
+    return found
 
 
 def beyond_probabilities(expressions: Sequence[Expression], coded: Array, schema: Schema) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ocbnn.errors import RegionError
-from ocbnn.language.expressions import name_text, number_text
+from ocbnn.language.expressions import name_text, node_count, number_text
 from ocbnn.regions.intervals import FloatArray, Interval
 from ocbnn.regions.limits import Limits
 from ocbnn.regions.polytope import equalities, interior_point, polytope_of
@@ -24,6 +24,8 @@ Draw = Callable[[int], FloatArray]
 
 TRIES = 1_000_000
 """The most points tried before a region counts as too thin, or 200 for each point wanted if that is more."""
+FEW_NODES = 16
+"""A condition of more nodes than this costs more for each point, and is tried at fewer points."""
 WALKS = 50_000
 """The most walks before a region counts as too thin, or 20 for each point wanted if that is more."""
 THIN = 0.01
@@ -63,7 +65,9 @@ def reachable_limits(region: Region, schema: Schema) -> Limits:
 def kept_inside(draw: Draw, region: Single, schema: Schema, limits: Limits, n: int) -> FloatArray:
     """The first n drawn points that are inside; an error, not an endless loop, where too few are."""
     kept = np.empty((0, len(schema.columns)))
-    most, tried, wanted = max(TRIES, 200 * n), 0, n
+    condition = region.pieces.condition
+    cost = 1 if condition is None else 1 + node_count(condition) // FEW_NODES
+    most, tried, wanted = max(max(TRIES, 200 * n) // cost, 20 * n), 0, n
     while len(kept) < n:
         if tried >= most:
             raise too_thin(region, schema, len(kept), tried)
@@ -145,7 +149,7 @@ def over_components(sampler: ComponentSampler) -> Sampler:
     with probability 1/k, so that overlaps are not drawn more often than the rest.
     """
 
-    def drawn(key: Key, region: Region, schema: Schema, data: FloatArray | None, n: int, /) -> FloatArray:
+    def sampled(key: Key, region: Region, schema: Schema, data: FloatArray | None, n: int, /) -> FloatArray:
         generator = np.random.default_rng(key)
         parts = region.components()
         if len(parts) == 1:
@@ -153,16 +157,22 @@ def over_components(sampler: ComponentSampler) -> Sampler:
         shares = component_shares(parts, schema)
         if not shares.any():
             raise unreachable(region, schema)
-        kept = np.empty((0, len(schema.columns)))
+        kept, tried, wanted = np.empty((0, len(schema.columns))), 0, n
         while len(kept) < n:
-            counts = generator.multinomial(n - len(kept), shares)
-            for part, count in zip(parts, counts, strict=True):
-                points = sampler(generator, part, schema, data, int(count)) if count else kept[:0]
-                overlap = np.sum([other.contains(points, schema) for other in parts], axis=0)
-                kept = np.concatenate([kept, points[generator.random(len(points)) * overlap < 1.0]])
-        return kept[generator.permutation(n)]
+            counts = generator.multinomial(wanted, shares)
+            drawn, chances = [kept[:0]], [np.zeros(0)]
+            for part, count in zip(parts, counts.tolist(), strict=True):
+                if count:
+                    drawn.append(sampler(generator, part, schema, data, count))
+                    chances.append(generator.random(count))
+            points = np.concatenate(drawn)
+            overlap = np.sum([part.contains(points, schema) for part in parts], axis=0)
+            kept = np.concatenate([kept, points[np.concatenate(chances) * overlap < 1.0]])
+            tried += wanted
+            wanted = (n - len(kept)) * max(tried // max(len(kept), 1), 1)
+        return kept[generator.permutation(len(kept))[:n]]
 
-    return drawn
+    return sampled
 
 
 def component_shares(parts: tuple[Single, ...], schema: Schema) -> FloatArray:

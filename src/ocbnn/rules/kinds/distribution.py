@@ -132,19 +132,9 @@ class ClassProbabilities(Requirement):
         shown = [text(value) for value in self.values]
         if len(self.values) == 2 and self.values[0] == Arithmetic("-", Number(1.0), self.values[1]):
             return f"{name_text(target_name)} ~ Bernoulli({shown[1]})"
-        left_out = self._shared_rest()
         labels = [label_text(label, names) for label in self.classes]
-        given = zip(labels, shown, self.values, strict=True)
-        pairs = ", ".join(f"{label}: {words}" for label, words, value in given if value != left_out)
+        pairs = ", ".join(f"{label}: {value}" for label, value in zip(labels, shown, strict=True))
         return f"{name_text(target_name)} ~ Categorical({pairs})"
-
-    def _shared_rest(self) -> Expression | None:
-        """The expression that stands for classes that the rule did not name."""
-        for rest in dict.fromkeys(self.values):
-            given = [value for value in self.values if value != rest]
-            if given and columns(rest) and rest == _remainder(given, self.values.count(rest)):
-                return rest
-        return None
 
     def columns(self) -> frozenset[str]:
         return frozenset().union(*(columns(value) for value in self.values))
@@ -304,8 +294,7 @@ def _categorical(
     _no_target(sentence, list(given.values()), tree)
     missing = [label for label in target.classes if label not in given]
     _require_sum(sentence, tree, list(given.values()), missing)
-    in_order = [given[label] for label in target.classes if label in given]
-    rest = _remainder(in_order, len(missing)) if missing else Number(0.0)
+    rest = _remainder(list(given.values()), len(missing)) if missing else Number(0.0)
     return ClassProbabilities(tuple(given.get(label, rest) for label in target.classes), target.classes)
 
 
