@@ -18,8 +18,7 @@ import numpy as np
 from ocbnn.language.expressions import Condition, columns, evaluate, name_text, one_of, text
 from ocbnn.regions.intervals import BoolArray, FloatArray, FrozenMapping, HalfSpace, Interval
 from ocbnn.regions.limits import Limits, coded_labels, growable_sides, grown, limits_of
-from ocbnn.regions.polytope import equalities, face_limits
-from ocbnn.regions.walking import corners
+from ocbnn.regions.polytope import corners, equalities, face_limits
 from ocbnn.schema import Label, Schema
 
 PROBES = 4096

@@ -7,7 +7,7 @@ import numpy as np
 from ocbnn.errors import RegionError
 from ocbnn.regions.intervals import FloatArray
 from ocbnn.regions.limits import coded_labels, observed_width, possible_ends
-from ocbnn.regions.samplers.common import over_components, uniform_inside
+from ocbnn.regions.samplers.uniform import over_components, uniform_inside
 from ocbnn.regions.sets import Single
 from ocbnn.schema import Schema
 

@@ -24,8 +24,15 @@ from ocbnn.language.expressions import (
     quantities,
     text,
 )
-from ocbnn.language.labels import read_label
-from ocbnn.language.reading import Role, normalised, read_expression, read_suffixes, require_probability, tidy
+from ocbnn.language.reading import (
+    Role,
+    normalised,
+    read_expression,
+    read_label,
+    read_suffixes,
+    require_probability,
+    tidy,
+)
 from ocbnn.language.syntax import Sentence, alternatives_of, branches, name_of, target_name
 from ocbnn.rules.formulas import (
     at_points,
