@@ -70,7 +70,7 @@ WRONG = [
         "`ICUU` is not a level of ward; known are ICU, surgery and 'long stay'. Did you mean `ICU`?",
         "ICUU",
     ),
-    (COLOURS, "if ward = 3 then label = green", "`3` is a number, but needed is a level of ward", "3 then"),
+    (COLOURS, "if ward = 3 then label = green", "`3` is a number; expected a level of ward", "3 then"),
     (COLOURS, "if ward > ICU then label = green", "its levels have no order", "ward"),
     (
         COLOURS,
@@ -88,7 +88,7 @@ WRONG = [
     (
         COLOURS,
         "if ward in {ICU, 1 + 1} then label = green",
-        "Needed is a level of ward, not `1 + 1`",
+        "Expected a level of ward, not `1 + 1`",
         "1 + 1",
     ),
     (COLOURS, "if visits = 'many' then label = green", "is text where a number is needed", "'many'"),
@@ -101,8 +101,13 @@ WRONG = [
         "red",
     ),
     (COLOURS, "always label = purple", "`purple` is not a class of label", "purple"),
-    (COLOURS, "always label = purple", "declare all: columns={'label': {'levels': […]}}", "purple"),
-    (COLOURS, "if ward = ER then label = green", "declare all: columns={'ward': {'levels': […]}}", "ER"),
+    (COLOURS, "always label = purple", "declare all labels: columns={'label': {'levels': […]}}", "purple"),
+    (
+        COLOURS,
+        "if ward = ER then label = green",
+        "all labels: columns={'ward': {'levels': […]}}",
+        "ER",
+    ),
     (
         LINE,
         "always pressure > 2",

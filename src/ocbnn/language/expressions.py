@@ -190,6 +190,9 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "!=", "!=": "="}
+
+
 def evaluate(
     node: Node, values: Mapping[str, Array], schema: Schema | None, output: Array | None = None
 ) -> Array:

@@ -1,4 +1,4 @@
-"""From a rule's tree to conditions, arithmetic, amounts and labels: names get their meaning from the schema."""
+"""From a rule's tree to conditions, arithmetic and labels: names get their meaning from the schema."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ def tidy(value: float) -> float:
     return float(f"{value:.15g}")
 
 
-# Labels of categories, and classes of the target --------------------------------------------------------------
+# Labels of categories, and classes of the target ------------------------------------------------------------
 
 _NUMBER = re.compile(r"-?[0-9.]+([eE][-+]?[0-9]+)?")
 
@@ -336,10 +336,10 @@ def read_label(sentence: Sentence, tree: Branch, labels: Sequence[Label], what: 
     names = sentence.schema.names
     known = listed([label_text(label, names) for label in labels])
     if str(tree.data) in ("number", "minus") and all(isinstance(label, str) for label in labels):
-        raise sentence.error(f"{sentence.slice(tree)} is a number, but needed is {what}: {known}.", tree)
+        raise sentence.error(f"{sentence.slice(tree)} is a number; expected {what}: {known}.", tree)
     near = did_you_mean(_written(tree), [str(label) for label in labels], lambda near: f"`{near}`")
     # A part of a table, such as a fold, need not show all labels.
-    remedy = f" Where the data do not show it, declare all: columns={{{column!r}: {{'levels': […]}}}}."
+    remedy = f" If the data do not show it, declare all labels: columns={{{column!r}: {{'levels': […]}}}}."
     raise sentence.error(f"{sentence.slice(tree)} is not {what}; known are {known}.{near}{remedy}", tree)
 
 
@@ -358,10 +358,10 @@ def _find_label(sentence: Sentence, tree: Branch, labels: Sequence[Label], what:
             return next(same, None)
         case "name":
             raise sentence.error(
-                f"Backticks are for columns; needed is {what}. Labels go in quotes: '…'.", tree
+                f"Backticks are for columns; expected {what}. Labels go in quotes: '…'.", tree
             )
         case _:
-            raise sentence.error(f"Needed is {what}, not {sentence.slice(tree)}.", tree)
+            raise sentence.error(f"Expected {what}, not {sentence.slice(tree)}.", tree)
 
 
 def _written(tree: Branch) -> str:
@@ -452,6 +452,6 @@ def _require_target(sentence: Sentence, tree: Branch) -> None:
             raise unknown_name(sentence, tree, name_of(tree))
         raise sentence.error(
             f"After `then` a rule speaks of {name}, a class, not of {sentence.slice(tree)}. "
-            "What is said of inputs belongs into the condition.",
+            "Statements about inputs belong in the condition.",
             tree,
         )

@@ -132,9 +132,7 @@ def _unexpected_character(sentence: Sentence, error: UnexpectedCharacters) -> Ru
     at = error.pos_in_stream or 0
     letter = sentence.text[at]
     if letter in "'\"`":
-        message = (
-            f"The {letter} opened here is not closed: what stands between such marks has to be closed by one."
-        )
+        message = f"The {letter} opened here is not closed."
     elif letter in _MEANT_CHARACTERS:
         message = f"{quoted(letter)} has no meaning in a rule; write {_MEANT_CHARACTERS[letter]}."
     else:

@@ -98,10 +98,15 @@ class Cell:
         return len(self.limits) == 0
 
 
+def box_cell(low: Floats, high: Floats) -> Cell:
+    """{x : low ≤ x ≤ high}."""
+    closed = np.zeros(len(low), dtype=bool)
+    return Cell(low, high, closed, closed, faces=np.zeros((0, len(low))))
+
+
 def whole_space(space: Space) -> Cell:
     """Every input the kinds of the columns permit."""
-    closed = np.zeros(len(space.low), dtype=bool)
-    return Cell(space.low, space.high, closed, closed, faces=np.zeros((0, len(space.low))))
+    return box_cell(space.low, space.high)
 
 
 def tightened(cell: Cell, space: Space) -> Cell:
@@ -117,9 +122,7 @@ def tightened(cell: Cell, space: Space) -> Cell:
 
 def bounded(cell: Cell, low: Floats, high: Floats, space: Space) -> Cell:
     """The part of a cell between two closed bounds per column."""
-    closed = np.zeros(len(low), dtype=bool)
-    box = Cell(low, high, closed, closed, faces=np.zeros((0, len(low))))
-    return intersection(cell, tightened(box, space))
+    return intersection(cell, tightened(box_cell(low, high), space))
 
 
 def intersection(one: Cell, other: Cell) -> Cell:
@@ -402,6 +405,6 @@ def _half(like: Cell, index: Any, *, low: float = -np.inf, high: float = np.inf,
     size = len(like.low)
     lows, highs = np.full(size, -np.inf), np.full(size, np.inf)
     lows[index], highs[index] = low, high
-    ends = np.zeros(size, dtype=bool)
-    ends[index] = opened
-    return Cell(lows, highs, ends & np.isfinite(lows), ends & np.isfinite(highs), faces=np.zeros((0, size)))
+    return replace(
+        box_cell(lows, highs), low_open=opened & np.isfinite(lows), high_open=opened & np.isfinite(highs)
+    )

@@ -17,6 +17,7 @@ from ocbnn.linting.geometry import (
     Floats,
     Space,
     bounded,
+    box_cell,
     interior_point,
     intersection,
     is_empty,
@@ -163,8 +164,7 @@ def _within(cell: Cell, runs: Mapping[int, tuple[float, float]]) -> Cell:
     low, high = np.full(len(cell.low), -np.inf), np.full(len(cell.low), np.inf)
     for index, (first, last) in runs.items():
         low[index], high[index] = first, last
-    closed = np.zeros(len(low), dtype=bool)
-    return intersection(cell, Cell(low, high, closed, closed, faces=np.zeros((0, len(low)))))
+    return intersection(cell, box_cell(low, high))
 
 
 def _cut(cell: Cell, faces: Iterable[HalfSpace], schema: Schema) -> Cell:

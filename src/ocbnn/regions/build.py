@@ -18,6 +18,7 @@ import numpy as np
 
 from ocbnn.language.expressions import (
     COMPARISONS,
+    NEGATED,
     Affine,
     Always,
     And,
@@ -40,7 +41,6 @@ from ocbnn.schema import Column, Schema
 MOST_DISJUNCTS = 64
 """A condition that multiplies out to more conjunctions than this stays a predicate."""
 
-NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "!=", "!=": "="}
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 

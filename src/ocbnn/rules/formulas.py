@@ -147,7 +147,7 @@ def _affine(
     if form is None or form[0] == Number(0.0):
         raise sentence.error(
             f"This says nothing about {name_text(name)}. "
-            "What is said of inputs belongs between `if` and `then`.",
+            "Statements about inputs belong between `if` and `then`.",
             tree,
         )
     return form

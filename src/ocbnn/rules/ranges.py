@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ocbnn.language.expressions import (
+    NEGATED,
     And,
     Comparison,
     Condition,
@@ -153,7 +154,6 @@ def _vector(expression: Expression, schema: Schema) -> Floats | None:
 
 
 Sides = tuple[tuple[Bound, ...], tuple[Bound, ...]]
-NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "!=", "!=": "="}
 
 
 def _clauses(formula: Condition, negated: bool, schema: Schema) -> list[Sides] | None:

@@ -1,4 +1,4 @@
-"""Samplers that spread points evenly over the region, what all samplers share, and why a region cannot be hit."""
+"""Samplers that spread points evenly, what all samplers share, and why a region cannot be hit."""
 
 from __future__ import annotations
 
