@@ -151,7 +151,7 @@ def _set(condition: OneOf, schema: Schema, negated: bool) -> Disjunction:
         if not negated:
             return (Conjunction(Box(levels={name: frozenset(ends)})),)
         gaps = (Interval(*gap, False, False) for gap in pairwise([-math.inf, *ends, math.inf]))
-        return _any_of([[Conjunction(Box({name: gap}))] for gap in gaps], condition, negated)
+        return _any_of([(Conjunction(Box({name: gap})),) for gap in gaps], condition, negated)
     if len(condition.elements) > MOST_DISJUNCTS:
         return _as_it_is(condition, negated)
     equations = (Comparison((condition.subject, each), ("=",)) for each in condition.elements)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 from ocbnn.regions.intervals import BoolArray, FloatArray, HalfSpace, Interval
 from ocbnn.regions.limits import REACH, Limits, growable_sides, grown, observed_width
 from ocbnn.schema import Schema
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 Indices = NDArray[np.intp]
 MOST_ROWS = 10_000
@@ -51,7 +48,7 @@ def equalities(faces: Sequence[HalfSpace]) -> tuple[tuple[HalfSpace, ...], tuple
 
 def linear_program(
     objective: FloatArray,
-    matrix: FloatArray | csr_array,
+    matrix: Any,
     bound: FloatArray,
     ends: Sequence[tuple[float | None, float | None]],
 ) -> FloatArray | None:

@@ -115,7 +115,7 @@ def _corners(region: Region, limits: Limits, schema: Schema, most: int) -> Float
     else:
         picks = np.zeros((math.prod(sizes.tolist()), len(sizes)), dtype=np.intp)
         if len(several):
-            picks[:, several] = np.indices(sizes[several]).reshape(len(several), -1).T
+            picks[:, several] = np.indices(sizes[several].tolist()).reshape(len(several), -1).T
     return np.stack([np.asarray(options)[picks[:, i]] for i, options in enumerate(choices)], axis=1)
 
 

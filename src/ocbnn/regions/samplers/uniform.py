@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ FEW_NODES = 16
 """A condition of more nodes than this costs more for each point, and is tried at fewer points."""
 WALKS = 50_000
 """The most walks before a region counts as too thin, or 20 for each point wanted if that is more."""
+MOST_BLAMED = 32
+"""How many conditions are given up in turn to see which one makes a region empty."""
 THIN = 0.01
 """Half-spaces that hold less of their bounding box than this are walked in rather than hit by chance."""
 
@@ -226,6 +229,7 @@ def is_reachable(region: Region, schema: Schema) -> bool:
     return any(_is_reachable(part, schema) for part in region.components())
 
 
+@lru_cache(maxsize=256)
 def _is_reachable(region: Single, schema: Schema) -> bool:
     limits = region.limits(schema)
     if len(limits.empty_columns()):
@@ -243,13 +247,15 @@ def _is_reachable(region: Single, schema: Schema) -> bool:
 def _cause(region: Region, schema: Schema) -> str:
     if not region.components():
         return "its condition is false for every input. Correct the condition, or drop the rule."
-    conditions = list(region.conditions())
+    conditions = list(islice(region.conditions(), MOST_BLAMED))
     for part in region.components():
         for column in np.array(schema.columns, dtype=object)[part.pieces.box.limits(schema).empty_columns()]:
             words = _column_cause(column, part)
             if words:
                 return words
     guilty = [words for words, rest in conditions if is_reachable(rest, schema)]
+    if not guilty and len(conditions) == MOST_BLAMED:
+        return f"none of its first {MOST_BLAMED} conditions alone is to blame. Split the rule, or loosen it."
     if not guilty:
         return (
             "no single condition is to blame, they contradict each other together. "
