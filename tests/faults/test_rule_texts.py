@@ -1,7 +1,7 @@
 """Any text is a constraint or a `RuleError`, soon; whatever is accepted can be printed, linted and sampled.
 
 Texts are written by a grammar that knows the schema, mutated from such sentences, or random. The quick run takes a
-few thousand; the slow one a million, on all cores.
+few thousand; the slow one a million, on all cores (about 550 texts a second on each).
 """  # noqa: E501
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import random
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -244,9 +245,11 @@ def judge(rule, schema, text):
 def try_many(seeds):
     """How many of these texts are rules."""
     understood = 0
-    for seed in seeds:
-        writer = Writer(seed)
-        understood += try_text(writer.text(), writer.schema, thoroughly=seed % 20 == 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in seeds:
+            writer = Writer(seed)
+            understood += try_text(writer.text(), writer.schema, thoroughly=seed % 20 == 0)
     return understood
 
 
@@ -261,7 +264,6 @@ def test_texts_that_failed_once():
         try_text(writer.text(), writer.schema, thoroughly=True)
 
 
-@pytest.mark.filterwarnings("error")
 def test_thousands_of_texts_are_rules_or_errors_and_rules_print_as_themselves():
     assert try_many(range(4_000)) > 1_000
 

@@ -194,12 +194,13 @@ def _common_ends(one: Ends, other: Ends) -> Ends:
 
 def _are_empty(ends: Ends, slack: float | None = None) -> Bools:
     """Which intervals hold nothing; with a slack also those that are no wider than it."""
-    lower, upper = ends
-    width = upper - lower
+    lower, upper = (end / 2 for end in ends)  # halves: the distance of two large numbers overflows
+    half_width = upper - lower
     if slack is not None:
-        return width <= slack
+        return half_width <= slack / 2
     # Ends that are meant to be equal differ by rounding.
-    return width < -8 * np.finfo(float).eps * np.where(np.isfinite(width), np.abs(lower) + np.abs(upper), 0.0)
+    size = np.where(np.isfinite(half_width), np.abs(lower) + np.abs(upper), 0.0)
+    return half_width < -8 * np.finfo(float).eps * size
 
 
 def _one_by_one(views: Sequence[View], count: int, schema: Schema, touching: bool) -> Bools:
