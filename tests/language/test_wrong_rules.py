@@ -70,7 +70,7 @@ WRONG = [
         "`ICUU` is not a level of ward; known are ICU, surgery and 'long stay'. Did you mean `ICU`?",
         "ICUU",
     ),
-    (COLOURS, "if ward = 3 then label = green", "`3` is a number, but needed is a level of ward", "3 then"),
+    (COLOURS, "if ward = 3 then label = green", "`3` is a number; expected a level of ward", "3 then"),
     (COLOURS, "if ward > ICU then label = green", "its levels have no order", "ward"),
     (
         COLOURS,
@@ -88,7 +88,7 @@ WRONG = [
     (
         COLOURS,
         "if ward in {ICU, 1 + 1} then label = green",
-        "Needed is a level of ward, not `1 + 1`",
+        "Expected a level of ward, not `1 + 1`",
         "1 + 1",
     ),
     (COLOURS, "if visits = 'many' then label = green", "is text where a number is needed", "'many'"),
@@ -101,8 +101,13 @@ WRONG = [
         "red",
     ),
     (COLOURS, "always label = purple", "`purple` is not a class of label", "purple"),
-    (COLOURS, "always label = purple", "declare all: columns={'label': {'levels': […]}}", "purple"),
-    (COLOURS, "if ward = ER then label = green", "declare all: columns={'ward': {'levels': […]}}", "ER"),
+    (COLOURS, "always label = purple", "declare all labels: columns={'label': {'levels': […]}}", "purple"),
+    (
+        COLOURS,
+        "if ward = ER then label = green",
+        "all labels: columns={'ward': {'levels': […]}}",
+        "ER",
+    ),
     (
         LINE,
         "always pressure > 2",
@@ -135,7 +140,7 @@ WRONG = [
     (LINE, "always y - y > 1", "This says nothing about y", "y - y"),
     (LINE, "always y = x = 2", "one `=` at a time", "y = x"),
     (LINE, "always 1 < y = 2", "A chain has only", "1 < y"),
-    (LINE, "always y = 1 / 0", "`1 / 0` is not a finite number", "y ="),
+    (LINE, "always y = 1 / 0", "`1 / 0` is not a finite number", "1 / 0"),
     (LINE, "always y = 2 (0)", "A weight has to be above 0", "(0)"),
     (LINE, "always y = 2 (-1) or y = 3 (2)", "A weight has to be above 0", "(-1)"),
     (LINE, "always y = 2 (x) or y = 3 (2)", "A weight is a number, not `x`", "x)"),
@@ -178,7 +183,7 @@ WRONG = [
     (LINE, "always y ~ Categorical(a: 1)", "`Categorical` is for classes", "Categorical"),
     (HIRING, "always hired ~ Normal(0, 1)", "`Normal` is for numbers, but hired has classes", "Normal"),
     (HIRING, "always hired ~ Bernoulli(1.5)", "1.5 is not a probability", "1.5"),
-    (HIRING, "always hired ~ Bernoulli(0/0)", "is not a number", "0/0"),
+    (HIRING, "always hired ~ Bernoulli(0/0)", "`0 / 0` is not a finite number", "0/0"),
     (HIRING, "always hired ~ Bernoulli(0.5) (0.3)", "Nothing follows", "(0.3)"),
     (HIRING, "always hired ~ Bernoulli(0.5) or Bernoulli(0.3)", "only normals are mixed", "Bernoulli(0.3)"),
     (

@@ -39,8 +39,6 @@ CASES = {
     "all classes": (COLOURS, Classes(("blue", "green", "red"))),
     "probability bound": (HIRING, "always P(hired = 1) >= 0.95"),
     "probability bound of two": (COLOURS, "always P(label in {blue, 'red'}) <= 0.3"),
-    "probability target": (HIRING, "always P(hired = 1) = skill"),
-    "class probabilities": (COLOURS, "always label ~ Categorical(blue: 0.2, green: 0.5, 'red': 0.3)"),
 }
 
 

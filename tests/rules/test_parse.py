@@ -118,7 +118,7 @@ MORE = [
     (
         COLOURS,
         "if smoker = true and visits in {1, 2} then label = green",
-        "if smoker = 1 and (visits = 1 or visits = 2) then label = green",
+        "if smoker = 1 and visits in {1, 2} then label = green",
     ),
     (CLINIC, "always action = '1'", "always action = 1"),
     (CLINIC, "always action = True", "always action = 1"),

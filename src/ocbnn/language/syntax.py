@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 LONGEST_RULE = 10_000
 DEEPEST_NESTING = 100
 """Trees are walked by recursion; this keeps them far from the end of the stack."""
+
+_MARKED = re.compile(r"""#[^\n]*|`([^`]|``)*`|'(\\.|[^'\\])*'|"(\\.|[^"\\])*\"""", re.DOTALL)
+"""Comments, names in backticks and labels in quotes, whose parentheses do not nest anything."""
 
 DISTRIBUTIONS = ("Normal", "Bernoulli", "Categorical")
 KNOWN_FUNCTIONS = (*FUNCTIONS, *FOLDS)
@@ -60,7 +64,8 @@ def parse(sentence: Sentence) -> Tree[Token]:
     if len(text) > LONGEST_RULE:
         message = f"The rule has {len(text):,} characters, more than {LONGEST_RULE:,}. Split it into several."
         raise sentence.error(message, LONGEST_RULE)
-    deepest = list(accumulate((letter == "(") - (letter == ")") for letter in text))
+    unquoted = _MARKED.sub(lambda marked: " " * len(marked[0]), text)
+    deepest = list(accumulate((letter == "(") - (letter == ")") for letter in unquoted))
     if max(deepest, default=0) > DEEPEST_NESTING:
         raise sentence.error(_TOO_DEEP, deepest.index(DEEPEST_NESTING + 1))
     try:
@@ -127,9 +132,7 @@ def _unexpected_character(sentence: Sentence, error: UnexpectedCharacters) -> Ru
     at = error.pos_in_stream or 0
     letter = sentence.text[at]
     if letter in "'\"`":
-        message = (
-            f"The {letter} opened here is not closed: what stands between such marks has to be closed by one."
-        )
+        message = f"The {letter} opened here is not closed."
     elif letter in _MEANT_CHARACTERS:
         message = f"{quoted(letter)} has no meaning in a rule; write {_MEANT_CHARACTERS[letter]}."
     else:

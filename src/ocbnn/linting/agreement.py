@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, reduce
-from itertools import chain, combinations, product
+from itertools import chain, combinations, islice, product
 
 import numpy as np
 from scipy.stats import norm
@@ -26,6 +26,8 @@ MOST_COMBINATIONS = 256
 MOST_WAYS = 256
 MOST_SHARES = 4
 """How many sets of classes are looked at together."""
+MOST_FAMILIES = 512
+"""How many such families are looked at, small ones first."""
 MOST_POINTS = 32
 """How many points are looked at one by one where no array formula compares two rules."""
 TOUCHING = 1e-12
@@ -91,8 +93,9 @@ def _gaps(clauses: Sequence[Clause], winners: frozenset[int] | None, classes: in
     gaps = [_between(low, high) for part in ranges for low in part.lowers for high in part.uppers]
     shares = [part for part in ranges if part.members is not None]
     told_twice = [*shares, *(of_the_rest(part, classes) for part in shares)]
-    for size in range(1, MOST_SHARES + 1):
-        gaps += [gap for family in combinations(told_twice, size) for gap in _family_gaps(family, classes)]
+    families = chain.from_iterable(combinations(told_twice, size) for size in range(1, MOST_SHARES + 1))
+    for family in islice(families, MOST_FAMILIES):
+        gaps += _family_gaps(family, classes)
     if winners is not None:
         gaps += [gap for part in shares for gap in _winner_gaps(part, winners, classes)]
     return gaps
@@ -191,12 +194,13 @@ def _common_ends(one: Ends, other: Ends) -> Ends:
 
 def _are_empty(ends: Ends, slack: float | None = None) -> Bools:
     """Which intervals hold nothing; with a slack also those that are no wider than it."""
-    lower, upper = ends
-    width = upper - lower
+    lower, upper = (end / 2 for end in ends)  # halves: the distance of two large numbers overflows
+    half_width = upper - lower
     if slack is not None:
-        return width <= slack
+        return half_width <= slack / 2
     # Ends that are meant to be equal differ by rounding.
-    return width < -8 * np.finfo(float).eps * np.where(np.isfinite(width), np.abs(lower) + np.abs(upper), 0.0)
+    size = np.where(np.isfinite(half_width), np.abs(lower) + np.abs(upper), 0.0)
+    return half_width < -8 * np.finfo(float).eps * size
 
 
 def _one_by_one(views: Sequence[View], count: int, schema: Schema, touching: bool) -> Bools:

@@ -1,4 +1,4 @@
-"""Rows of the data that break a rule, and frequencies in them that a rule on probabilities excludes."""
+"""Rows of the data that violate a rule, and frequencies in them that a rule on probabilities excludes."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def _broken_rows(subject: Subject, inside: Any, broken: Any, rows: Rows, schema:
     count, total = len(broken), len(inside)
     first = tuple(rows.labels[index] for index in broken[:SHOWN_ROWS])
     many = f"{count} of the {total} rows" if total != 1 else "The only row"
-    verb = "breaks" if count == 1 else "break"
+    verb = "violates" if count == 1 else "violate"
     return Finding(
         "data-conflict",
         "warning",
         (subject.label,),
         f"{many} in the region of {quoted(subject.label)} {verb} it ({count / total:.3g}). "
-        "Where the data are wrong, correct them; where the rule is to win against them, leave it; "
-        "else narrow it or accept more violation.",
+        "If the data are wrong, correct them; if the rule should override the data, keep it; "
+        "otherwise narrow it or raise its tolerance.",
         raw_input(rows.coded[broken[0]], schema),
         count,
         count / total,
@@ -119,8 +119,8 @@ def _frequencies(subject: Subject, found: View, classes: Any, schema: Schema) ->
             f"{quoted(subject.label)} asks for {quantity} of {asked} on average over its region, "
             f"but among the {len(classes)} rows there it is {_shown(hits / len(classes))} "
             f"({CONFIDENCE:.0%} interval {_shown(interval.low)} to {_shown(interval.high)}). "
-            "Where the data are biased and the rule is to win, leave it; "
-            "else correct the probability or narrow the condition.",
+            "If the data are biased and the rule should override them, keep it; "
+            "otherwise correct the probability or narrow the condition.",
             count=hits,
             share=hits / len(classes),
         )
@@ -153,7 +153,7 @@ def _distribution(subject: Subject, asked: Normals, targets: Floats) -> Iterator
         (subject.label,),
         f"The {len(targets)} rows in the region of {quoted(subject.label)} are not distributed as it says "
         f"(Kolmogorov–Smirnov p = {test.pvalue:.2g}; {np.mean(transform < 0.5):.0%} lie below its median). "
-        "Where the rule is to win against the data, leave it; else correct the distribution.",
+        "If the rule should override the data, keep it; otherwise correct the distribution.",
         count=len(targets),
     )
 

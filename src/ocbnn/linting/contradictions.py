@@ -303,7 +303,7 @@ def _report(group: Sequence[Subject], clash: Clash, schema: Schema) -> Finding:
     if searched:
         verdict = "no output was found that obeys them all (a search over outputs, not a proof)"
     elif distributed:
-        verdict = "the distributions asked for can hardly be had together"
+        verdict = "hardly any distribution satisfies them all"
     else:
         verdict = "no output obeys them all"
     remedy = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
     from ocbnn.linting.geometry import Floats
@@ -16,17 +16,8 @@ Kind = Literal[
 ]
 Severity = Literal["error", "warning", "info"]
 
-KINDS: tuple[Kind, ...] = (
-    "empty-region",
-    "empty-output",
-    "out-of-bounds",
-    "contradiction",
-    "data-conflict",
-    "unobserved",
-    "implied",
-)
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-
+KINDS: tuple[Kind, ...] = get_args(Kind)
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 SHOWN_ROWS = 10
 
 

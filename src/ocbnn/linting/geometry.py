@@ -98,19 +98,23 @@ class Cell:
         return len(self.limits) == 0
 
 
+def box_cell(low: Floats, high: Floats) -> Cell:
+    """{x : low ≤ x ≤ high}."""
+    closed = np.zeros(len(low), dtype=bool)
+    return Cell(low, high, closed, closed, faces=np.zeros((0, len(low))))
+
+
 def whole_space(space: Space) -> Cell:
     """Every input the kinds of the columns permit."""
-    closed = np.zeros(len(space.low), dtype=bool)
-    return Cell(space.low, space.high, closed, closed, faces=np.zeros((0, len(space.low))))
+    return box_cell(space.low, space.high)
 
 
 def tightened(cell: Cell, space: Space) -> Cell:
     """The same cell with the ends of whole-number columns moved to the outermost whole numbers inside."""
     whole = space.integral
-    with np.errstate(invalid="ignore"):
-        low = np.where(cell.low_open, np.floor(cell.low) + 1, np.ceil(cell.low))
-        high = np.where(cell.high_open, np.ceil(cell.high) - 1, np.floor(cell.high))
-    low, high = np.where(whole, low, cell.low), np.where(whole, high, cell.high)
+    above = np.where(cell.low_open & (cell.low > -np.inf), np.nextafter(cell.low, np.inf), cell.low)
+    below = np.where(cell.high_open & (cell.high < np.inf), np.nextafter(cell.high, -np.inf), cell.high)
+    low, high = np.where(whole, np.ceil(above), cell.low), np.where(whole, np.floor(below), cell.high)
     return replace(
         cell, low=low, high=high, low_open=cell.low_open & ~whole, high_open=cell.high_open & ~whole
     )
@@ -118,9 +122,7 @@ def tightened(cell: Cell, space: Space) -> Cell:
 
 def bounded(cell: Cell, low: Floats, high: Floats, space: Space) -> Cell:
     """The part of a cell between two closed bounds per column."""
-    closed = np.zeros(len(low), dtype=bool)
-    box = Cell(low, high, closed, closed, faces=np.zeros((0, len(low))))
-    return intersection(cell, tightened(box, space))
+    return intersection(cell, tightened(box_cell(low, high), space))
 
 
 def intersection(one: Cell, other: Cell) -> Cell:
@@ -403,6 +405,6 @@ def _half(like: Cell, index: Any, *, low: float = -np.inf, high: float = np.inf,
     size = len(like.low)
     lows, highs = np.full(size, -np.inf), np.full(size, np.inf)
     lows[index], highs[index] = low, high
-    ends = np.zeros(size, dtype=bool)
-    ends[index] = opened
-    return Cell(lows, highs, ends & np.isfinite(lows), ends & np.isfinite(highs), faces=np.zeros((0, size)))
+    return replace(
+        box_cell(lows, highs), low_open=opened & np.isfinite(lows), high_open=opened & np.isfinite(highs)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
@@ -16,6 +17,7 @@ from ocbnn.linting.geometry import (
     Floats,
     Space,
     bounded,
+    box_cell,
     interior_point,
     intersection,
     is_empty,
@@ -24,8 +26,9 @@ from ocbnn.linting.geometry import (
     with_faces,
 )
 from ocbnn.regions import Box, Everywhere, HalfSpace, HalfSpaces, Predicate, Region, sample
-from ocbnn.regions.limits import code
+from ocbnn.regions.limits import coded_labels
 from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.formulas import UndefinedError
 from ocbnn.rules.ranges import Ranges
 from ocbnn.rules.requirement import Allowed, Asked, Normals
 from ocbnn.schema import Schema
@@ -124,8 +127,9 @@ def _box_cells(box: Box, schema: Schema, space: Space) -> tuple[Cell, ...]:
     cell = tightened(Cell(low, high, low_open, high_open, faces=whole.faces), space)
     codes, runs = _levels(box.levels, schema, space)
     cell = replace(cell, codes=codes)
-    if np.prod([len(options) for options in runs.values()], dtype=float) > MOST_RUNS:
-        return (replace(cell, conditions=(box,)),)
+    if math.prod(len(options) for options in runs.values()) > MOST_RUNS:
+        hull = {index: (options[0][0], options[-1][1]) for index, options in runs.items()}
+        return (replace(_within(cell, hull), conditions=(box,)),)
     return tuple(_within(cell, dict(zip(runs, choice, strict=True))) for choice in product(*runs.values()))
 
 
@@ -136,9 +140,7 @@ def _levels(
     codes, runs = {}, {}
     for name, labels in levels.items():
         index, column = schema.index(name), schema.column(name)
-        allowed = sorted(
-            code(column, label) for label in labels if not column.levels or label in column.levels
-        )
+        allowed = coded_labels(column, labels).tolist()
         if column.kind == "category":
             codes[index] = frozenset(int(value) for value in allowed)
         else:
@@ -162,8 +164,7 @@ def _within(cell: Cell, runs: Mapping[int, tuple[float, float]]) -> Cell:
     low, high = np.full(len(cell.low), -np.inf), np.full(len(cell.low), np.inf)
     for index, (first, last) in runs.items():
         low[index], high[index] = first, last
-    closed = np.zeros(len(low), dtype=bool)
-    return intersection(cell, Cell(low, high, closed, closed, faces=np.zeros((0, len(low)))))
+    return intersection(cell, box_cell(low, high))
 
 
 def _cut(cell: Cell, faces: Iterable[HalfSpace], schema: Schema) -> Cell:
@@ -267,25 +268,18 @@ def view(rule: Constraint, points: Floats, schema: Schema) -> tuple[View | None,
     defined = np.ones(len(points), dtype=bool)
     if not len(points):
         return None, defined
-    try:
-        demand = rule.demand(points, schema)
-    except RuleError:
-        defined = _defined(rule, points, schema)
-        if not defined.any():
-            return None, defined
-        demand = rule.demand(points[defined], schema)
-    return View(rule, demand, rule.requirement.allowed(demand), rule.requirement.asked(demand)), defined
-
-
-def _defined(rule: Constraint, points: Floats, schema: Schema) -> Bools:
-    try:
-        rule.demand(points, schema)
-    except RuleError:
-        if len(points) == 1:
-            return np.zeros(1, dtype=bool)
-        half = len(points) // 2
-        return np.concatenate([_defined(rule, points[:half], schema), _defined(rule, points[half:], schema)])
-    return np.ones(len(points), dtype=bool)
+    while defined.any():
+        try:
+            demand = rule.demand(points[defined], schema)
+        except UndefinedError as error:
+            defined[defined] = error.defined
+        except RuleError:
+            defined[:] = False
+        else:
+            return View(
+                rule, demand, rule.requirement.allowed(demand), rule.requirement.asked(demand)
+            ), defined
+    return None, defined
 
 
 def stated_events(asked: Asked) -> Iterator[tuple[Bools, Floats]]:

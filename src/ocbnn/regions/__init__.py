@@ -1,8 +1,7 @@
 """WHERE a rule applies: sets of inputs, how a condition becomes one, and how points are drawn from one.
 
 `sets.py` the sets · `intervals.py` what they are made of · `limits.py` how far a column is drawn ·
-`polytope.py` half-spaces · `build.py` condition → set · `blame.py` why a set cannot be hit · `samplers/`
-set → points.
+`polytope.py` half-spaces · `build.py` condition → set · `samplers/` set → points.
 """
 
 from ocbnn.regions.build import region_of

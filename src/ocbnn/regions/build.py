@@ -12,32 +12,35 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 
 from ocbnn.language.expressions import (
+    COMPARISONS,
+    NEGATED,
     Affine,
     Always,
     And,
     Arithmetic,
     Comparison,
     Condition,
-    Expression,
     Membership,
     Not,
+    OneOf,
     Or,
     affine,
     columns,
     evaluate,
 )
 from ocbnn.regions.intervals import HalfSpace, Interval
+from ocbnn.regions.limits import codes_of
 from ocbnn.regions.sets import Box, Everywhere, HalfSpaces, Predicate, Region, Union
-from ocbnn.schema import Schema
+from ocbnn.schema import Column, Schema
 
 MOST_DISJUNCTS = 64
 """A condition that multiplies out to more conjunctions than this stays a predicate."""
 
-NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "!=", "!=": "="}
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
@@ -65,10 +68,15 @@ class Conjunction:
 
     def is_impossible(self, schema: Schema) -> bool:
         """Whether some column is left without any value of its kind."""
-        return any(not labels for labels in self.box.levels.values()) or any(
-            _holds_nothing(interval, schema.column(name).kind)
-            for name, interval in self.box.intervals.items()
-        )
+        return any(self._is_without_value(schema.column(name)) for name in self.box.columns())
+
+    def _is_without_value(self, column: Column) -> bool:
+        interval = self.box.intervals.get(column.name, Interval())
+        codes = codes_of(column, interval, self.box.levels.get(column.name))
+        if codes is not None:
+            return not len(codes)
+        low, high = interval.closed_ends(integer=column.kind == "integer")
+        return interval.is_empty or low > high
 
 
 Disjunction = tuple[Conjunction, ...]
@@ -87,17 +95,6 @@ def region_of(condition: Condition, schema: Schema) -> Region:
     return regions[0] if len(regions) == 1 else Union(regions)
 
 
-def _holds_nothing(interval: Interval, kind: str) -> bool:
-    if interval.is_empty:
-        return True
-    if kind == "binary":
-        interval = interval.intersect(Interval(0, 1))
-    if kind == "continuous":
-        return False
-    low, high = interval.closed_ends(integer=True)
-    return low > high
-
-
 def _disjunction(condition: Condition, schema: Schema, *, negated: bool) -> Disjunction:
     match condition:
         case Always():
@@ -108,18 +105,25 @@ def _disjunction(condition: Condition, schema: Schema, *, negated: bool) -> Disj
             known = frozenset(schema.column(column).levels)
             allowed = known - frozenset(levels) if negated else frozenset(levels)
             return (Conjunction(Box(levels={column: allowed})),)
+        case OneOf():
+            return _set(condition, schema, negated)
         case And(items) | Or(items):
             parts = [_disjunction(item, schema, negated=negated) for item in items]
             if isinstance(condition, And) != negated:
                 return _all_of(parts, [Not(item) if negated else item for item in items])
-            together = tuple(part for choices in parts for part in choices)
-            return together if len(together) <= MOST_DISJUNCTS else _as_it_is(condition, negated)
+            return _any_of(parts, condition, negated)
         case Comparison():
             return _comparison(condition, negated)
 
 
 def _as_it_is(condition: Condition, negated: bool) -> Disjunction:
     return (Conjunction(rest=(Not(condition) if negated else condition,)),)
+
+
+def _any_of(parts: Iterable[Disjunction], condition: Condition, negated: bool) -> Disjunction:
+    """All alternatives; where they are too many, the condition as it is."""
+    together = tuple(dict.fromkeys(part for choices in parts for part in choices))
+    return together if len(together) <= MOST_DISJUNCTS else _as_it_is(condition, negated)
 
 
 def _all_of(parts: Sequence[Disjunction], conditions: Sequence[Condition]) -> Disjunction:
@@ -136,45 +140,70 @@ def _product(left: Disjunction, right: Disjunction) -> Disjunction:
     return tuple(first.joined(second) for first in left for second in right)
 
 
+def _set(condition: OneOf, schema: Schema, negated: bool) -> Disjunction:
+    """`k in {1, 2, 5}` leaves a column these values, its negation the gaps between them."""
+    form = affine(condition.subject)
+    others = [affine(element) for element in condition.elements]
+    if form is not None and len(form.coefficients) == 1 and all(each and each.is_constant for each in others):
+        ((name, slope),) = form.coefficients.items()
+        values = {-(form.constant - each.constant) / slope + 0.0 for each in others if each is not None}
+        ends = sorted(value for value in values if math.isfinite(value))
+        if not negated:
+            return (Conjunction(Box(levels={name: frozenset(ends)})),)
+        gaps = (Interval(*gap, False, False) for gap in pairwise([-math.inf, *ends, math.inf]))
+        return _any_of([(Conjunction(Box({name: gap})),) for gap in gaps], condition, negated)
+    if len(condition.elements) > MOST_DISJUNCTS:
+        return _as_it_is(condition, negated)
+    equations = (Comparison((condition.subject, each), ("=",)) for each in condition.elements)
+    return _disjunction(Or(tuple(equations)), schema, negated=negated)
+
+
 def _comparison(condition: Comparison, negated: bool) -> Disjunction:
     if not columns(condition):
         return (Conjunction(),) if bool(evaluate(condition, {}, None)) != negated else ()
-    parts = [_pair(left, NEGATED[op] if negated else op, right) for left, op, right in condition.pairs()]
+    pairs = [Comparison((left, right), (sign,)) for left, sign, right in condition.pairs()]
+    parts = [_pair(pair, negated) for pair in pairs]
     # A comparison with nan is False either way round, so its negation is not the comparison turned round.
-    if negated and any(part is None for part in parts):
+    if negated and None in parts:
         return _as_it_is(condition, negated)
-    if negated:
-        return tuple(choice for part in parts if part is not None for choice in part)
     known = [
-        _as_it_is(Comparison((left, right), (op,)), False) if part is None else part
-        for part, (left, op, right) in zip(parts, condition.pairs(), strict=True)
+        _as_it_is(pair, negated) if part is None else part for pair, part in zip(pairs, parts, strict=True)
     ]
-    return reduce(_product, known, (Conjunction(),))
+    return _any_of(known, condition, negated) if negated else _all_of(known, pairs)
 
 
-def _pair(left: Expression, operator: str, right: Expression) -> Disjunction | None:
-    """`left operator right` where both are affine, else None."""
+def _pair(pair: Comparison, negated: bool) -> Disjunction | None:
+    """`left operator right`, or its negation, where both are affine, else None."""
+    (left, right), (operator,) = pair.terms, pair.operators
+    operator = NEGATED[operator] if negated else operator
     form = affine(Arithmetic("-", left, right))
     if form is None:
         return None
-    if not form.coefficients:
-        difference = Comparison((left, right), (operator,))
-        zeros = dict.fromkeys(
-            columns(difference), np.zeros(())
-        )  # the columns cancel out: any value of theirs will do
-        return (Conjunction(),) if bool(evaluate(difference, zeros, None)) else ()
-    return tuple(_one_side(form, side) for side in (("<", ">") if operator == "!=" else (operator,)))
+    if form.is_constant:  # the columns cancel out: any value of theirs will do
+        zeros = dict.fromkeys(columns(pair), np.zeros(()))
+        return (Conjunction(),) if bool(evaluate(Comparison(pair.terms, (operator,)), zeros, None)) else ()
+    return tuple(
+        side
+        for sign in (("<", ">") if operator == "!=" else (operator,))
+        if (side := _one_side(_scaled(form), sign)) is not None
+    )
 
 
-def _one_side(form: Affine, operator: str) -> Conjunction:
+def _scaled(form: Affine) -> Affine:
+    """The form with coefficients that can be squared and summed: `1e308 * a` is scaled by a power of two."""
+    _, exponent = math.frexp(max(map(abs, form.coefficients.values())))
+    return form if abs(exponent) < 300 else form.times(2.0 ** -max(min(exponent, 1000), -1000))
+
+
+def _one_side(form: Affine, operator: str) -> Conjunction | None:
     """`form operator 0`, as an interval where it speaks of one column, else as half-spaces."""
+    largest = max(map(abs, form.coefficients.values()))
+    if math.isinf(form.constant / largest):  # no number is large enough to change the sign
+        return Conjunction() if COMPARISONS[operator](form.constant, 0.0) else None
     if len(form.coefficients) == 1:
         ((name, slope),) = form.coefficients.items()
         threshold = -form.constant / slope + 0.0
-        if math.isfinite(threshold):
-            return Conjunction(
-                Box({name: _interval(threshold, operator if slope > 0 else MIRRORED[operator])})
-            )
+        return Conjunction(Box({name: _interval(threshold, operator if slope > 0 else MIRRORED[operator])}))
     return Conjunction(faces=tuple(_faces(form, operator)))
 
 
@@ -189,9 +218,8 @@ def _interval(threshold: float, operator: str) -> Interval:
 
 
 def _faces(form: Affine, operator: str) -> Iterable[HalfSpace]:
-    below = HalfSpace(form.coefficients, -form.constant, strict=operator == "<")
     if operator in ("<", "<=", "="):
-        yield below
+        yield HalfSpace(form.coefficients, -form.constant, strict=operator == "<")
     if operator in (">", ">=", "="):
-        above = HalfSpace({name: -slope for name, slope in form.coefficients.items()}, form.constant)
-        yield HalfSpace(above.coefficients, above.bound, strict=operator == ">")
+        reversed_ = {name: -slope for name, slope in form.coefficients.items()}
+        yield HalfSpace(reversed_, form.constant, strict=operator == ">")

@@ -89,15 +89,11 @@ class Interval:
 
     def closed_ends(self, *, integer: bool = False) -> tuple[float, float]:
         """The least and the largest number inside: past an open end the next float, or whole number."""
-        if integer:
-            low = math.floor(self.low) + 1 if _open_at(self.low, self.low_closed) else _ceil(self.low)
-            high = math.ceil(self.high) - 1 if _open_at(self.high, self.high_closed) else _floor(self.high)
-            return float(low), float(high)
         low = self.low if self.low_closed or math.isinf(self.low) else math.nextafter(self.low, math.inf)
         high = (
             self.high if self.high_closed or math.isinf(self.high) else math.nextafter(self.high, -math.inf)
         )
-        return low, high
+        return (float(np.ceil(low)), float(np.floor(high))) if integer else (low, high)
 
     def text(self, name: str) -> str:
         """As a condition on the column `name`: `2 < age <= 3`."""
@@ -121,18 +117,6 @@ class Interval:
     def __repr__(self) -> str:
         left, right = "[" if self.low_closed else "(", "]" if self.high_closed else ")"
         return f"Interval{left}{number_text(self.low)}, {number_text(self.high)}{right}"
-
-
-def _open_at(end: float, closed: bool) -> bool:
-    return math.isfinite(end) and not closed
-
-
-def _ceil(end: float) -> float:
-    return end if math.isinf(end) else math.ceil(end)
-
-
-def _floor(end: float) -> float:
-    return end if math.isinf(end) else math.floor(end)
 
 
 @dataclass(frozen=True)

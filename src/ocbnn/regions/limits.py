@@ -9,7 +9,7 @@ nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -56,7 +56,7 @@ class Limits:
         sizes = np.maximum(self.high - self.low + self.discrete, 0.0)
         for index, codes in enumerate(self.codes):
             if codes is not None:
-                sizes[index] = len(codes)
+                sizes[index] = len(codes) * self.discrete[index]
         return sizes
 
     def contains(self, coded: FloatArray) -> BoolArray:
@@ -68,9 +68,13 @@ class Limits:
         return replace(self, low=low, high=high)
 
 
-def code(column: Column, label: Label) -> float:
-    """The coded value of a category's label: the index of its level."""
-    return float(column.levels.index(label))
+def coded_labels(column: Column, labels: Collection[Label]) -> FloatArray:
+    """The coded values, in order: indices of a category's levels, or the numbers themselves."""
+    if column.kind == "category":
+        codes = [index for index, level in enumerate(column.levels) if level in labels]
+        return np.array(codes, dtype=np.float64)
+    values = np.array(sorted(labels), dtype=np.float64)
+    return values if column.kind == "continuous" else values[values == np.round(values)]
 
 
 def observed_width(column: Column) -> float:
@@ -86,7 +90,9 @@ def limits_of(
     ends, codes = [], []
     for column in schema.columns:
         interval = intervals.get(column.name, Interval())
-        allowed = _codes(column, interval, levels.get(column.name))
+        allowed = codes_of(column, interval, levels.get(column.name))
+        if allowed is not None:
+            allowed = allowed[Interval(*column.bounds).contains(allowed)]
         codes.append(allowed)
         if allowed is None:
             ends.append(_ends(column, interval))
@@ -97,18 +103,17 @@ def limits_of(
     return Limits(low.copy(), high.copy(), discrete, tuple(codes))
 
 
-def _codes(column: Column, interval: Interval, labels: frozenset[Label] | None) -> FloatArray | None:
-    if labels is not None:
-        codes = np.array(
-            [code(column, label) for label in column.levels if label in labels], dtype=np.float64
-        )
-    elif column.kind == "category":
-        codes = np.arange(len(column.levels), dtype=np.float64)
-    elif column.kind == "binary":
-        codes = np.array([0.0, 1.0])
-    else:
+def codes_of(column: Column, interval: Interval, labels: Collection[Label] | None) -> FloatArray | None:
+    """The coded values that are left of a column with few of them; None for a range of numbers."""
+    if labels is None and column.kind == "category":
+        labels = column.levels
+    elif labels is None and column.kind == "binary":
+        labels = (0.0, 1.0)
+    if labels is None:
         return None
-    return codes[interval.contains(codes) & Interval(*column.bounds).contains(codes)]
+    codes = coded_labels(column, labels)
+    low, high = (0.0, 1.0) if column.kind == "binary" else (-math.inf, math.inf)
+    return codes[(codes >= low) & (codes <= high) & interval.contains(codes)]
 
 
 def possible_ends(column: Column) -> tuple[float, float]:
@@ -131,14 +136,14 @@ def _ends(column: Column, interval: Interval) -> tuple[float, float]:
         observed_low, observed_high = math.floor(observed_low), math.ceil(observed_high)
     possible_low, possible_high = possible_ends(column)
     low, high = first, last = interval.closed_ends(integer=integer)
-    if math.isinf(low):
+    if low == -math.inf:
         threshold = min(last, possible_high)
         low = (
             column.bounds[0]
             if math.isfinite(column.bounds[0])
             else min(observed_low, past(column, threshold, -1))
         )
-    if math.isinf(high):
+    if high == math.inf:
         threshold = max(first, possible_low)
         high = (
             column.bounds[1]
@@ -163,12 +168,14 @@ def past(column: Column, threshold: float, direction: int) -> float:
     return float(math.floor(end) if direction < 0 else math.ceil(end))
 
 
-def growable_sides(schema: Schema, intervals: Mapping[str, Interval]) -> tuple[BoolArray, BoolArray]:
+def growable_sides(
+    schema: Schema, intervals: Mapping[str, Interval], limits: Limits
+) -> tuple[BoolArray, BoolArray]:
     """The sides of each column that neither the rule nor a declared bound ends: where a region may grow."""
     sides = []
-    for column in schema.columns:
+    for column, codes in zip(schema.columns, limits.codes, strict=True):
         interval = intervals.get(column.name, Interval())
-        numeric = column.kind in ("continuous", "integer")
+        numeric = codes is None
         low = numeric and math.isinf(interval.low) and math.isinf(column.bounds[0])
         high = numeric and math.isinf(interval.high) and math.isinf(column.bounds[1])
         sides.append((low, high))

@@ -1,9 +1,13 @@
-"""Half-spaces over a box: growing and tightening the box, interior points, and hit-and-run between them."""
+"""Half-spaces over a box: growing and tightening the box, interior points, corners, and hit-and-run.
+
+Points of half-spaces too thin for rejection are walked to, whole numbers included.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +17,12 @@ from ocbnn.regions.limits import REACH, Limits, growable_sides, grown, observed_
 from ocbnn.schema import Schema
 
 Indices = NDArray[np.intp]
+MOST_ROWS = 10_000
+"""Rows of the linear program that looks for corners in all directions at once."""
+INSET = 1e-6
+"""How far corners are moved towards the centre, as a share of the way."""
+SWEEPS = 6
+"""Rounds over all columns, one at a time, that make a rounded point whole and leave it uniform again."""
 FLAT = 1e-12
 """A polytope this thin, in scaled units, has no inside."""
 
@@ -38,7 +48,7 @@ def equalities(faces: Sequence[HalfSpace]) -> tuple[tuple[HalfSpace, ...], tuple
 
 def linear_program(
     objective: FloatArray,
-    matrix: FloatArray,
+    matrix: Any,
     bound: FloatArray,
     ends: Sequence[tuple[float | None, float | None]],
 ) -> FloatArray | None:
@@ -133,7 +143,7 @@ def face_limits(
     limits: Limits, faces: Sequence[HalfSpace], schema: Schema, intervals: Mapping[str, Interval]
 ) -> Limits:
     """The limits of a box under half-spaces: grown to reach past them, then cut back to what they leave."""
-    sides = growable_sides(schema, intervals)
+    sides = growable_sides(schema, intervals, limits)
     return tightened(grown_to_faces(limits, faces, schema, sides), faces, schema)
 
 
@@ -225,13 +235,22 @@ def _deepest(polytope: Polytope, faces: BoolArray) -> tuple[FloatArray, float]:
 
 
 def extreme_points(polytope: Polytope, directions: int = 48) -> FloatArray:
-    """Corners (k, free): the farthest along each column, both ways, and along fixed random directions."""
-    count = len(polytope.free)
+    """Corners (k, free): the farthest along each column, both ways, and along fixed random directions.
+
+    All directions are blocks of one linear program; of many faces fewer directions are looked at.
+    """
+    from scipy.sparse import csr_array, eye_array, kron
+
+    rows, count = polytope.matrix.shape
     some = np.random.default_rng(0).standard_normal((min(4 * count, max(directions - 2 * count, 0)), count))
     wanted = np.vstack([np.eye(count), -np.eye(count), some])
-    found = [linear_program(row, polytope.matrix, polytope.bound, [(None, None)] * count) for row in wanted]
-    corners = [point for point in found if point is not None]
-    return np.array(corners).reshape(len(corners), count)
+    if not wanted.size:
+        return np.empty((0, count))
+    wanted = wanted[:: max(1, -(-len(wanted) * rows // MOST_ROWS))]
+    blocks = kron(eye_array(len(wanted)), csr_array(polytope.matrix), format="csr")
+    ends = [(None, None)] * wanted.size
+    found = linear_program(wanted.ravel(), blocks, np.tile(polytope.bound, len(wanted)), ends)
+    return np.empty((0, count)) if found is None else found.reshape(-1, count)
 
 
 def spread_points(
@@ -263,14 +282,128 @@ def hit_and_run(
         )
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 1e-24))
+        room = polytope.bound - points @ polytope.matrix.T
         for _ in range(12 + 6 * count):
             direction = generator.standard_normal(points.shape) @ root.T
-            room = np.maximum(polytope.bound - points @ polytope.matrix.T, 0.0)
             speed = direction @ polytope.matrix.T
+            share = speed / np.maximum(room, 1e-100)  # of the way to each face that one step goes
             with np.errstate(divide="ignore", invalid="ignore"):
-                steps = room / speed
-            forward = np.where(speed > 0, steps, np.inf).min(axis=1)
-            backward = np.where(speed < 0, steps, -np.inf).max(axis=1)
-            place = backward + generator.random(len(points)) * (forward - backward)
-            points = points + np.where(np.isfinite(place), place, 0.0)[:, None] * direction
+                forward, backward = 1 / share.max(axis=1), 1 / share.min(axis=1)
+                place = backward + generator.random(len(points)) * (forward - backward)
+            place = np.where(np.isfinite(place), place, 0.0)[:, None]
+            points, room = points + place * direction, room - place * speed
+    return points
+
+
+def walker(
+    generator: np.random.Generator, limits: Limits, faces: Sequence[HalfSpace], schema: Schema
+) -> Callable[[int], FloatArray] | None:
+    """A function that draws that many points inside limits and faces; None where there are none.
+
+    Columns no face names are independent of the rest and uniform. Equalities are met by solving for one of
+    their columns. Integer columns walk as if continuous, are rounded, and are then redrawn column by
+    column, each uniform over what the others leave it, which brings nearly all points back inside; the
+    caller keeps those.
+    """
+    polytope = polytope_of(limits, faces, schema)
+    centre = None if polytope is None else interior_point(polytope)
+    if polytope is None or centre is None:
+        return None
+    extremes = extreme_points(polytope)
+
+    def draw(count: int) -> FloatArray:
+        moved = hit_and_run(generator, polytope, spread_points(generator, extremes, centre, count))
+        if limits.discrete[polytope.free].any():
+            moved = _whole(generator, polytope, moved, limits)
+        others = limits.from_unit(generator.random((count, len(schema.columns))))
+        return _placed(moved, polytope, others, limits, faces, schema)
+
+    return draw
+
+
+def corners(
+    limits: Limits, faces: Sequence[HalfSpace], schema: Schema, boxed: FloatArray, directions: int
+) -> FloatArray:
+    """Corners of the half-spaces themselves, moved in a little; other columns as in the box's corners."""
+    polytope = polytope_of(limits, faces, schema)
+    centre = None if polytope is None else interior_point(polytope)
+    if polytope is None or centre is None:
+        return boxed[:0]
+    extremes = np.unique(extreme_points(polytope, directions).round(12), axis=0)
+    moved = (1 - INSET) * extremes + INSET * centre
+    count = max(len(moved), len(boxed))
+    return _placed(
+        np.resize(moved, (count, moved.shape[1])),
+        polytope,
+        np.resize(boxed, (count, boxed.shape[1])),
+        limits,
+        faces,
+        schema,
+    )
+
+
+def _placed(
+    moved: FloatArray,
+    polytope: Polytope,
+    others: FloatArray,
+    limits: Limits,
+    faces: Sequence[HalfSpace],
+    schema: Schema,
+) -> FloatArray:
+    """Coded points: scaled free columns put in their places among the others, solved columns after them."""
+    points = others.copy()
+    free, pivots, size = polytope.free, polytope.pivots, limits.high - limits.low
+    solved = polytope.pivot_constant - moved @ polytope.pivot_matrix.T
+    points[:, free] = np.clip(limits.low[free] + size[free] * moved, limits.low[free], limits.high[free])
+    points[:, pivots] = limits.low[pivots] + size[pivots] * solved
+    whole = np.array([index for index in (*free, *pivots) if limits.discrete[index]], dtype=np.intp)
+    points[:, whole] = np.round(points[:, whole])
+    return _met_exactly(points, pivots, faces, schema)
+
+
+def _whole(
+    generator: np.random.Generator, polytope: Polytope, moved: FloatArray, limits: Limits
+) -> FloatArray:
+    free = polytope.free
+    size, discrete = (limits.high - limits.low)[free], limits.discrete[free]
+    moved = np.where(discrete, np.round(moved * size) / size, moved)
+    for _ in range(SWEEPS):
+        for index in np.argsort(~discrete, kind="stable"):
+            below, above = _room(polytope, moved, int(index))
+            if discrete[index]:
+                first, last = np.ceil(below * size[index] - 1e-9), np.floor(above * size[index] + 1e-9)
+                drawn = (first + np.floor(generator.random(len(moved)) * (last - first + 1))) / size[index]
+                fits = last >= first
+            else:
+                drawn = below + generator.random(len(moved)) * (above - below)
+                fits = above >= below
+            moved[:, index] = np.where(fits, drawn, moved[:, index])
+    return moved
+
+
+def _room(polytope: Polytope, moved: FloatArray, index: int) -> tuple[FloatArray, FloatArray]:
+    """The least and the largest value of one column that the faces leave, given the others."""
+    slopes = polytope.matrix[:, index]
+    rest = polytope.bound - moved @ polytope.matrix.T + np.outer(moved[:, index], slopes)
+    upward, downward = slopes > 1e-14, slopes < -1e-14
+    above = (rest[:, upward] / slopes[upward]).min(axis=1, initial=np.inf)
+    below = (rest[:, downward] / slopes[downward]).max(axis=1, initial=-np.inf)
+    return below, above
+
+
+def _met_exactly(
+    points: FloatArray, pivots: Indices, faces: Sequence[HalfSpace], schema: Schema
+) -> FloatArray:
+    """Solves the equalities again in raw units: they leave no room for the rounding of scaled ones."""
+    equal, _ = equalities(faces)
+    names = [schema.names[index] for index in pivots]
+    for face in equal:
+        mine = [name for name in names if name in face.coefficients]
+        if len(mine) != 1:
+            continue
+        index = schema.index(mine[0])
+        values = schema.values(points)
+        slope = face.coefficients[mine[0]]
+        rest = HalfSpace({n: c for n, c in face.coefficients.items() if n != mine[0]}, 0.0).value(values)
+        points[:, index] = (face.bound - rest) / slope
     return points

@@ -6,7 +6,7 @@ goes.
 
 from __future__ import annotations
 
-import itertools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,11 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ocbnn.language.expressions import Condition, columns, evaluate, label_text, name_text, text
+from ocbnn.language.expressions import Condition, columns, evaluate, name_text, one_of, text
 from ocbnn.regions.intervals import BoolArray, FloatArray, FrozenMapping, HalfSpace, Interval
-from ocbnn.regions.limits import Limits, code, growable_sides, grown, limits_of
-from ocbnn.regions.polytope import equalities, face_limits
-from ocbnn.regions.walking import corners
+from ocbnn.regions.limits import Limits, coded_labels, growable_sides, grown, limits_of
+from ocbnn.regions.polytope import corners, equalities, face_limits
 from ocbnn.schema import Label, Schema
 
 PROBES = 4096
@@ -84,21 +83,19 @@ class Region(ABC):
         limits = self.limits(schema)
         if len(limits.empty_columns()):
             return np.empty((0, len(schema.columns)))
-        boxed = np.array(list(_corners(self, limits, schema)))
-        boxed = np.vstack([boxed, self._own_corners(limits, schema, boxed)])
+        boxed = _corners(self, limits, schema, 64 * limit)
+        boxed = np.vstack([boxed, self._own_corners(limits, schema, boxed, limit)])
         boxed = boxed[self.contains(boxed, schema) & limits.contains(boxed)]
         scaled = (boxed - limits.low) / np.where(limits.high > limits.low, limits.high - limits.low, 1.0)
         _, first = np.unique(scaled.round(5), axis=0, return_index=True)
         return boxed[np.sort(first)][:limit]
 
-    def _own_corners(self, limits: Limits, schema: Schema, boxed: FloatArray) -> FloatArray:
+    def _own_corners(self, limits: Limits, schema: Schema, boxed: FloatArray, limit: int) -> FloatArray:
         return boxed[:0]
 
 
-_CORNERS = 4096
-
-
-def _corners(region: Region, limits: Limits, schema: Schema) -> Iterator[FloatArray]:
+def _corners(region: Region, limits: Limits, schema: Schema, most: int) -> FloatArray:
+    """The corners of the bounding box (k, Q); where they are too many, some of them at random."""
     ruled = region.columns()
     choices: list[tuple[float, ...]] = []
     for index, column in enumerate(schema.columns):
@@ -111,20 +108,15 @@ def _corners(region: Region, limits: Limits, schema: Schema) -> Iterator[FloatAr
         else:
             step = 0.0 if limits.discrete[index] else 1e-6 * (high - low)
             choices.append((low + step, high - step) if high > low else (low,))
-    return (np.array(corner) for corner in _spread_product(choices))
-
-
-def _spread_product(choices: list[tuple[float, ...]]) -> Iterator[tuple[float, ...]]:
-    """The product, in a fixed order that changes every column early where it has too many members to list."""
-    count = 1
-    for options in choices:
-        count *= len(options)
-    if count <= _CORNERS:
-        yield from itertools.product(*choices)
-        return
-    generator = np.random.default_rng(0)
-    for _ in range(_CORNERS):
-        yield tuple(options[generator.integers(len(options))] for options in choices)
+    sizes = np.array([len(options) for options in choices])
+    several = np.flatnonzero(sizes > 1)
+    if math.prod(sizes.tolist()) > most:
+        picks = np.random.default_rng(0).integers(sizes, size=(most, len(sizes)))
+    else:
+        picks = np.zeros((math.prod(sizes.tolist()), len(sizes)), dtype=np.intp)
+        if len(several):
+            picks[:, several] = np.indices(sizes[several].tolist()).reshape(len(several), -1).T
+    return np.stack([np.asarray(options)[picks[:, i]] for i, options in enumerate(choices)], axis=1)
 
 
 class Single(Region):
@@ -181,8 +173,7 @@ class Box(Single):
         for name, interval in self.intervals.items():
             inside &= interval.contains(coded[:, schema.index(name)])
         for name, labels in self.levels.items():
-            column = schema.column(name)
-            inside &= np.isin(coded[:, schema.index(name)], [code(column, label) for label in labels])
+            inside &= np.isin(coded[:, schema.index(name)], coded_labels(schema.column(name), labels))
         return inside
 
     def columns(self) -> frozenset[str]:
@@ -247,8 +238,8 @@ class HalfSpaces(Single):
         for face in unequal:
             yield face.text(), {face.normalised()}
 
-    def _own_corners(self, limits: Limits, schema: Schema, boxed: FloatArray) -> FloatArray:
-        return corners(limits, self.faces, schema, boxed)
+    def _own_corners(self, limits: Limits, schema: Schema, boxed: FloatArray, limit: int) -> FloatArray:
+        return corners(limits, self.faces, schema, boxed, directions=min(8 * limit, 48))
 
     @property
     def pieces(self) -> Pieces:
@@ -335,12 +326,8 @@ class Union(Region):
 
 
 def _levels_text(name: str, labels: frozenset[Label]) -> str:
-    shown = sorted(label_text(label) for label in labels)
-    return (
-        f"{name_text(name)} = {shown[0]}"
-        if len(shown) == 1
-        else f"{name_text(name)} in {{{', '.join(shown)}}}"
-    )
+    by_kind = sorted(labels, key=lambda label: (isinstance(label, str), label))
+    return f"{name_text(name)} {one_of(tuple(by_kind))}"
 
 
 # Minibatch engines draw from the same few regions at every step: what costs linear programs is kept.
@@ -358,7 +345,7 @@ def _predicate_limits(region: Predicate, schema: Schema) -> Limits:
     if len(first.empty_columns()):
         return first
     named = np.isin(schema.names, list(columns(region.condition)))
-    low_sides, high_sides = growable_sides(schema, region.box.intervals)
+    low_sides, high_sides = growable_sides(schema, region.box.intervals, limits)
     sides = low_sides & named, high_sides & named
     unit = np.random.default_rng(0).random((PROBES, len(schema.columns)))
     for share in GROWTHS:

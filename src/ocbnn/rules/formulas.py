@@ -38,6 +38,7 @@ from ocbnn.language.expressions import (
     plus,
     quantities,
     text,
+    undefined,
 )
 from ocbnn.language.reading import Role, read_expression, read_suffixes, require_probability, tidy
 from ocbnn.language.syntax import Sentence, alternatives_of, branches, parts_of, target_name
@@ -146,7 +147,7 @@ def _affine(
     if form is None or form[0] == Number(0.0):
         raise sentence.error(
             f"This says nothing about {name_text(name)}. "
-            "What is said of inputs belongs between `if` and `then`.",
+            "Statements about inputs belong between `if` and `then`.",
             tree,
         )
     return form
@@ -216,13 +217,20 @@ def _near_value(sentence: Sentence, tree: Branch, role: Role, negated: bool) -> 
     if role == "probability":
         require_probability(sentence, equation.value, tree)
     margin = Number(equation.margin)
-    lower, upper = (_tidied(end) for end in (minus(equation.value, margin), plus(equation.value, margin)))
+    lower, upper = (
+        _tidied(end, role) for end in (minus(equation.value, margin), plus(equation.value, margin))
+    )
+    if undefined(lower) or undefined(upper):
+        raise sentence.error("The ends of this interval are too large for a number.", tree)
     inside = Comparison((lower, equation.quantity, upper), ("<=", "<="))
     return inside if equal else Not(inside)
 
 
-def _tidied(end: Expression) -> Expression:
-    return Number(tidy(end.value)) if isinstance(end, Number) else end
+def _tidied(end: Expression, role: Role) -> Expression:
+    value = constant(end)
+    if value is None or not math.isfinite(value):
+        return end
+    return Number(tidy(min(max(value, 0.0), 1.0) if role == "probability" else value))
 
 
 def _vacuous(sentence: Sentence, tree: Branch, role: Role) -> RuleError:
@@ -311,14 +319,23 @@ def _atom(pair: tuple[Expression, str, Expression], values: dict[str, Array], po
     return _Atom(operator, slope[:, None], intercept[:, None], breakpoint[:, None])
 
 
+class UndefinedError(RuleError):
+    """What a rule asks is not defined at some of the points; `defined` says at which it is."""
+
+    def __init__(self, message: str, defined: Array) -> None:
+        super().__init__(message)
+        self.defined = defined
+
+
 def require(fine: Array, values: dict[str, Array], complaint: str) -> None:
-    """Raise a `RuleError` that shows the first point that is not fine."""
+    """Raise an `UndefinedError` that shows the first point that is not fine."""
     if not np.all(fine):
         first = int(np.argmin(fine))
         point = ", ".join(f"{name} = {float(array[first]):.6g}" for name, array in values.items())
-        raise RuleError(
+        raise UndefinedError(
             f"{complaint} at {point or 'every point'}. "
-            "Narrow the rule's condition to inputs where it is defined."
+            "Narrow the rule's condition to inputs where it is defined.",
+            fine,
         )
 
 
@@ -399,12 +416,12 @@ def class_members(classes: Sequence[Label], cases: int, schema: Schema) -> Array
 def at_points(expressions: Sequence[Expression], coded: Array, schema: Schema, what: str) -> Array:
     """Each expression at each coded input `(n, K)`, all finite; `what` names it in errors."""
     values = schema.values(coded)
-    found = []
-    for expression in expressions:
-        column = np.broadcast_to(evaluate(expression, values, schema), (len(coded),))
-        require(np.isfinite(column), values, f"{what} `{text(expression)}` is not a finite number")
-        found.append(column)
-    return np.stack(found, axis=1)
+    found = np.stack([evaluate(expression, values, schema) for expression in expressions], axis=1)
+    finite = np.isfinite(found)
+    if not finite.all():
+        wrong = expressions[int(np.argmin(finite[np.argmin(finite.all(axis=1))]))]
+        require(finite.all(axis=1), values, f"{what} `{text(wrong)}` is not a finite number")
+    return found
 
 
 def beyond_probabilities(expressions: Sequence[Expression], coded: Array, schema: Schema) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ocbnn.errors import OCBNNError, RuleError
+from ocbnn.errors import RuleError
 from ocbnn.language.expressions import Always, Condition
 from ocbnn.language.reading import read_condition
 from ocbnn.language.syntax import Sentence, branches, parse
@@ -13,8 +13,6 @@ from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.kinds import read_requirement
 
 if TYPE_CHECKING:
-    from ocbnn.language.syntax import Branch
-    from ocbnn.regions import Region
     from ocbnn.schema import Schema
 
 
@@ -55,15 +53,21 @@ def parse_rule(
     *conditions, stated = branches(tree)
     condition: Condition = read_condition(sentence, conditions[0]) if conditions else Always()
     requirement = read_requirement(sentence, stated, schema.target)
-    region = _region(sentence, conditions[0], condition) if conditions else region_of(condition, schema)
     try:
-        return Constraint(region, requirement, condition, name, source, reason, tolerance)
+        rule = Constraint(
+            region_of(condition, schema), requirement, condition, name, source, reason, tolerance
+        )
     except RuleError as error:
         raise RuleError(error.message, line=line) from None
+    _require_canonical_text(sentence, rule)
+    return rule
 
 
-def _region(sentence: Sentence, tree: Branch, condition: Condition) -> Region:
+def _require_canonical_text(sentence: Sentence, rule: Constraint) -> None:
+    """Refuse a rule that is within the limits but whose canonical text, which is saved, is not."""
+    written = rule.text(sentence.schema)
     try:
-        return region_of(condition, sentence.schema)
-    except OCBNNError as error:
-        raise sentence.error(error.message if isinstance(error, RuleError) else str(error), tree) from None
+        if written != sentence.text:
+            parse(Sentence(written, sentence.schema))
+    except RuleError as error:
+        raise sentence.error(f"In canonical form: {error.message}", 0) from None

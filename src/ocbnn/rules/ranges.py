@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ocbnn.language.expressions import (
+    NEGATED,
     And,
     Comparison,
     Condition,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from ocbnn.schema import Label, Schema
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+LARGEST = 1e150
+"""Sums and products of larger numbers overflow; a rule that has them is judged at points."""
 MOST_CLAUSES = 32
 """A rule with more alternatives than this is judged at points."""
 
@@ -149,11 +152,10 @@ def _vector(expression: Expression, schema: Schema) -> Floats | None:
     vector = constant(form.constant, len(schema.columns))
     for name, coefficient in form.coefficients.items():
         vector[schema.index(name)] = coefficient
-    return vector
+    return vector if np.abs(vector).max() < LARGEST else None
 
 
 Sides = tuple[tuple[Bound, ...], tuple[Bound, ...]]
-NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "!=", "!=": "="}
 
 
 def _clauses(formula: Condition, negated: bool, schema: Schema) -> list[Sides] | None:
@@ -203,7 +205,7 @@ def _atom(difference: Expression, operator: str, schema: Schema) -> list[Sides] 
     if slope is None or intercept is None or slope.coefficients or slope.constant == 0:
         return None
     end = -intercept / slope.constant
-    if not np.isfinite(end).all():
+    if not np.abs(end).max() < LARGEST:
         return None
     if operator in ("=", "!="):
         closed, opened = Bound(end), Bound(end, open=True)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from ocbnn.errors import OCBNNError
 from ocbnn.rules.divergences import asked_divergences, asked_gaps
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ class Peaks(NamedTuple):
 class Requirement(abc.ABC):
     """What is asked of the function in a rule's region.
 
-    A kind is a frozen dataclass that answers `demand`, `margin` and `text`, and whatever else applies:
+    A kind is a frozen dataclass that answers `demand`, `text`, `margin` where it is judged draw by draw, and
+    whatever else applies:
 
         @dataclass(frozen=True)
         class AtMost(Requirement):
@@ -150,14 +152,19 @@ class Requirement(abc.ABC):
         """What is asked at each case, as a tuple of arrays; y in the given units."""
 
     @abc.abstractmethod
-    def margin(self, demand: Any, values: Array) -> Array:
-        """By how much each case is violated `(…, m)`: above 0 violates, 0 and below satisfies."""
-
-    @abc.abstractmethod
     def text(self, target_name: str = "y", names: Collection[str] = ()) -> str:
         """Canonical words; labels that are also one of `names` are quoted."""
 
     # What a kind may answer --------------------------------------------------------------------------------
+
+    def margin(self, demand: Any, values: Array) -> Array:
+        """By how much each case is violated `(…, m)`: above 0 violates, 0 and below satisfies.
+
+        Every kind that is judged draw by draw answers it.
+        """
+        raise OCBNNError(
+            "The rule is about a distribution: one draw alone neither satisfies nor violates it."
+        )
 
     def cases(self, points: np.ndarray, schema: Schema) -> np.ndarray:
         """The inputs that are compared, `(m, k, Q)`: one case for each point, or one of a population.
@@ -212,19 +219,16 @@ class Requirement(abc.ABC):
             noise: standard deviation of an observation under each draw, `(S,)`, in the same units.
             weights: of the draws; one predictive for each row `(rows, S)`.
         """
-        asked = self.asked(demand)
-        assert asked is not None, (
-            "a kind that is judged by all draws together says what is asked, or overrides this"
-        )
-        return asked_divergences(asked, values, noise, weights)
+        return asked_divergences(self._asked(demand), values, noise, weights)
 
     def gaps(self, demand: Any, values: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
         """A quick stand-in for the distance of all draws' predictive `(m,)`: what a search climbs."""
+        return asked_gaps(self._asked(demand), values, noise)
+
+    def _asked(self, demand: Any) -> Asked:
         asked = self.asked(demand)
-        assert asked is not None, (
-            "a kind that is judged by all draws together says what is asked, or overrides this"
-        )
-        return asked_gaps(asked, values, noise)
+        assert asked is not None, "a kind judged by all draws together says what is asked, or overrides this"
+        return asked
 
     def against(self, demand: Any, observed: np.ndarray) -> np.ndarray | None:
         """Which observed outcomes contradict it `(m,)`; None where no single row can.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self, get_args
@@ -18,6 +19,9 @@ Label = str | int | float | bool
 Kind = Literal["continuous", "integer", "binary", "category"]
 Transform = Literal["standardize", "log", "asinh", "none"]
 Task = Literal["regression", "classification"]
+
+_UNWRITABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""Control characters other than tab and line ends, halves of surrogate pairs, and what is no character."""
 
 LARGEST_INTEGER = 2.0**53
 """Beyond it, float64 no longer tells neighbouring integers apart."""
@@ -294,6 +298,7 @@ def labels_tuple(labels: Any, what: str) -> tuple[Label, ...]:
             raise SchemaError(
                 f"{label!r} cannot be among {what}: a label is text, a number or a truth value."
             )
+        _require_writable(label, f"a label among {what}")
     if len({isinstance(label, str) for label in plain}) > 1:
         raise SchemaError(f"{listed(plain)} cannot be {what}: they mix text and numbers.")
     if len(set(plain)) < len(plain):
@@ -308,6 +313,17 @@ def require_name(name: object) -> None:
         raise SchemaError(
             f"Column names are text, but one is {name!r} ({type(name).__name__}); "
             "rename with `frame.columns = frame.columns.map(str)`."
+        )
+    _require_writable(name, "the name of a column")
+
+
+def _require_writable(given: object, what: str) -> None:
+    """Refuse text that no file and no report can hold."""
+    wrong = _UNWRITABLE.search(given) if isinstance(given, str) else None
+    if wrong:
+        raise SchemaError(
+            f"{given!r} cannot be {what}: it has U+{ord(wrong[0]):04X}, a character that files and reports "
+            "cannot hold. Replace it in the table."
         )
 
 

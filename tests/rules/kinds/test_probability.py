@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from language_schemas import COLOURS, HIRING, coded
-from ocbnn.rules.kinds.probability import StatedProbability
 from ocbnn.rules.requirement import Shares
 from rules.demands import demanded, requirement
 
@@ -53,12 +52,6 @@ def test_probability_targets_are_clipped_to_zero_and_one():
     members, probability = demanded("always P(hired = 1) = skill", HIRING, skill=[-0.5, 0.4, 2.0])
     assert probability.tolist() == [0, 0.4, 1]
     assert members[0].tolist() == [False, True]
-
-
-def test_a_probability_target_is_missed_by_the_total_variation():
-    demand = StatedProbability(np.array([[False, True]]), np.array([0.8]))
-    rule = requirement("always P(hired = 1) = 0.8", HIRING)
-    assert rule.margin(demand, np.array([[0.5, 0.5]]))[0] == pytest.approx(0.3)
 
 
 def test_a_probability_target_asks_for_two_events():

@@ -6,9 +6,8 @@ import numpy as np
 
 from ocbnn.errors import RegionError
 from ocbnn.regions.intervals import FloatArray
-from ocbnn.regions.samplers.common import Key, Sampler, is_thin
 from ocbnn.regions.samplers.rows import brownian, hull, rows
-from ocbnn.regions.samplers.uniform import sobol, uniform, walk
+from ocbnn.regions.samplers.uniform import Key, Sampler, is_thin, sobol, uniform, walk
 from ocbnn.regions.sets import Region
 from ocbnn.resources import require_memory
 from ocbnn.schema import Schema

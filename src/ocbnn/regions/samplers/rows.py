@@ -6,8 +6,8 @@ import numpy as np
 
 from ocbnn.errors import RegionError
 from ocbnn.regions.intervals import FloatArray
-from ocbnn.regions.limits import code, observed_width, possible_ends
-from ocbnn.regions.samplers.common import over_components, uniform_inside
+from ocbnn.regions.limits import coded_labels, observed_width, possible_ends
+from ocbnn.regions.samplers.uniform import over_components, uniform_inside
 from ocbnn.regions.sets import Single
 from ocbnn.schema import Schema
 
@@ -128,8 +128,7 @@ def distances(known: FloatArray, region: Single, schema: Schema) -> FloatArray:
             np.maximum(interval.low - values, 0) + np.maximum(values - interval.high, 0)
         ) / observed_width(column)
     for name, labels in box.levels.items():
-        codes = [code(schema.column(name), label) for label in labels]
-        total += ~np.isin(known[:, schema.index(name)], codes)
+        total += ~np.isin(known[:, schema.index(name)], coded_labels(schema.column(name), labels))
     for face in faces:
         width = sum(
             abs(slope) * observed_width(schema.column(name)) for name, slope in face.coefficients.items()

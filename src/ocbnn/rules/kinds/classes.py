@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ocbnn.language.expressions import Probability, text
-from ocbnn.language.labels import read_classes
+from ocbnn.language.reading import read_classes
 from ocbnn.rules.arrays import largest
 from ocbnn.rules.formulas import class_members
 from ocbnn.rules.ranges import Ranges, class_indices

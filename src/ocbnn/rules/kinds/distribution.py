@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ocbnn.errors import OCBNNError
 from ocbnn.language.expressions import (
     Arithmetic,
     Expression,
@@ -24,8 +23,15 @@ from ocbnn.language.expressions import (
     quantities,
     text,
 )
-from ocbnn.language.labels import read_label
-from ocbnn.language.reading import Role, normalised, read_expression, read_suffixes, require_probability, tidy
+from ocbnn.language.reading import (
+    Role,
+    normalised,
+    read_expression,
+    read_label,
+    read_suffixes,
+    require_probability,
+    tidy,
+)
 from ocbnn.language.syntax import Sentence, alternatives_of, branches, name_of, target_name
 from ocbnn.rules.formulas import (
     at_points,
@@ -66,12 +72,6 @@ class NormalDistribution(Requirement):
         sd = at_points([sd for _, _, sd in self.components], coded, schema, "the standard deviation")
         require(np.all(sd > 0, axis=1), schema.values(coded), "the standard deviation is not above 0")
         return Normals(weight / weight.sum(axis=1, keepdims=True), units.of(mean), sd / units.scale)
-
-    def margin(self, demand: Normals, values: Array) -> Array:
-        raise OCBNNError(
-            "`y ~ Normal(…)` says how outputs are distributed: one output alone can neither obey nor "
-            "break it. Compare the predictive distribution with it (total variation) instead."
-        )
 
     def text(self, target_name: str = "y", names: Collection[str] = ()) -> str:
         weights = weight_texts([weight for weight, _, _ in self.components])
@@ -122,11 +122,6 @@ class ClassProbabilities(Requirement):
         require(total[:, 0] > 0, schema.values(coded), "no class has a probability above 0")
         order = [self.classes.index(label) for label in target_of(schema).classes]
         return StatedClasses((values / total)[:, order])
-
-    def margin(self, demand: StatedClasses, values: Array) -> Array:
-        """Total variation between what is asked and what is predicted."""
-        xp = values.__array_namespace__()
-        return 0.5 * xp.sum(xp.abs(values - demand.probability), axis=-1)
 
     def text(self, target_name: str = "y", names: Collection[str] = ()) -> str:
         shown = [text(value) for value in self.values]

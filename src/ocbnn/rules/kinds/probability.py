@@ -111,11 +111,6 @@ class ProbabilityTarget(Requirement):
         value = at_points([self.value], cases[:, 0], schema, "the probability")[:, 0]
         return StatedProbability(class_members(self.classes, len(cases), schema), np.clip(value, 0.0, 1.0))
 
-    def margin(self, demand: StatedProbability, values: Array) -> Array:
-        """The absolute difference, which is the total variation between the two events."""
-        found = total(values, demand.members)
-        return found.__array_namespace__().abs(found - demand.probability)
-
     def text(self, target_name: str = "y", names: Collection[str] = ()) -> str:
         return f"{text(Probability(self.classes), target_name, names)} = {text(self.value)}"
 
