@@ -33,6 +33,7 @@ from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.strength import judge
 from ocbnn.model import Model
 from ocbnn.model.outputs import Precision, model_outputs, precision
+from ocbnn.model.programs import release_programs
 
 WATCHED_PROBES = 16
 
@@ -116,6 +117,7 @@ def infer(
     kind: Precision = "float32" if chosen.stochastic else "float64"
     batch = default_batch(model) if batch is None else batch
     settings = prepare_with or Settings()
+    release_programs()
     store = None if folder is None else RunFolder(folder)
     if store is not None:
         told = {"members": count, "seed": seed, "thin": thin, "batch": batch, "cores": cores}

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.model import Model
 from ocbnn.model.networks import MLP, Network
+from ocbnn.model.programs import release_programs
 
 Precision = Literal["float64", "float32"]
 
@@ -122,6 +123,7 @@ def function_blocks(
     """
     target = None if model.schema is None else model.schema.target
     assert target is not None
+    release_programs()
     kind = working_precision(model)
     weights = np.asarray(draws[:, : model.network.size], dtype=kind)
     inputs = np.asarray(inputs, dtype=kind)
