@@ -19,7 +19,7 @@ class _Counter:
         self.count = 0
         jax.monitoring.register_event_duration_secs_listener(self)
 
-    def __call__(self, event: str, duration: float, **details: Any) -> None:
+    def __call__(self, event: str, duration_secs: float, **kwargs: Any) -> None:
         if event == COMPILED:
             with self.lock:
                 self.count += 1
@@ -45,4 +45,4 @@ def release_programs() -> None:
     amortized prior, predictions), so that no job loses its own programs half-way.
     """
     if _counter.full():
-        jax.clear_caches()
+        jax.clear_caches()  # type: ignore[no-untyped-call]
