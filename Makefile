@@ -3,9 +3,14 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do command 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+LOWEST := .venv-lowest
+# The oldest Python that is there: old versions have no wheels for newer ones.
+LOWEST_PYTHON ?= $(or $(shell for p in python3.11 python3.12 python3.13; do $$p -c '' 2>/dev/null && echo $$p && break; done),$(PYTHON))
+# `make test-lowest SHORT=1`: help, a fit, saving, loading, predictions, checks, lint and a report.
+SMOKE := tests/test_package.py tests/cli/test_commands.py tests/cli/test_lint_command.py
 WORKERS ?= auto
 
-.PHONY: demo test test-slow check format bench docs reproduce clean
+.PHONY: demo test test-slow test-lowest check format bench docs reproduce clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -26,6 +31,16 @@ test: $(READY)  ## the quick tests, in parallel
 
 test-slow: $(READY)  ## the long tests too
 	@XLA_FLAGS= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow
+
+$(LOWEST)/.ready: pyproject.toml tools/lowest.py
+	@test -x $(LOWEST)/bin/python || $(LOWEST_PYTHON) -m venv $(LOWEST)
+	@echo "installing ocbnn and the lowest versions it allows into $(LOWEST) (once) ..."
+	@$(LOWEST)/bin/python tools/lowest.py > $(LOWEST)/lowest.txt
+	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/lowest.txt --editable '.[dev,bench]'
+	@touch $@
+
+test-lowest: $(LOWEST)/.ready  ## the quick tests with the lowest versions that pyproject.toml allows
+	@JAX_COMPILATION_CACHE_DIR=$(CURDIR)/$(LOWEST)/compiled $(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile $(if $(SHORT),$(SMOKE))
 
 check: $(READY)  ## lint, format, types, and the order of the modules
 	@$(BIN)/ruff check .
@@ -53,4 +68,4 @@ reproduce: $(READY)  ## the paper's figures in our setting, and whether every bo
 	@$(BIN)/python -m reproduce all --setting ours --out reproduced --check
 
 clean:  ## remove what the targets made
-	rm -rf $(VENV) build dist site reproduced .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(LOWEST) build dist site reproduced .mypy_cache .ruff_cache .import_linter_cache

@@ -41,6 +41,7 @@ from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.model import Model, default_likelihood
 from ocbnn.model.networks import MLP, Key, Network
 from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, Prior, as_diagonal
+from ocbnn.model.programs import release_programs
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
@@ -139,6 +140,7 @@ class AmortizedPrior:
         learning = learning or Learning.for_network(network)
         gaussian_base = _gaussian_base(base, network)
         _require_learnable(constraints, schema, likelihood, objective, observation, noise)
+        release_programs()
         linearized = objective == "linearized"
         coded = None if data is None else schema.encode(data)
         scoring = Scoring(points=learning.points, sampler=sampler, key=seed)

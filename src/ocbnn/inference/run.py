@@ -33,6 +33,7 @@ from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.strength import judge
 from ocbnn.model import Model
 from ocbnn.model.outputs import model_outputs, precision
+from ocbnn.model.programs import release_programs
 from ocbnn.resources import require_memory, require_work
 from ocbnn.storage.runs import RunFolder
 
@@ -126,6 +127,7 @@ def infer(
     )
     _require_room(model, options, int(draws) if until is None else CHUNK)
     settings = prepare_with or Settings()
+    release_programs()
     store = None if folder is None else RunFolder(folder)
     if store is not None:
         store.open(description(model, options, settings), resume=resume)

@@ -19,6 +19,7 @@ from ocbnn.errors import OCBNNError
 from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.model import Model
 from ocbnn.model.networks import MLP, Network
+from ocbnn.model.programs import release_programs
 
 Precision = Literal["float64", "float32"]
 
@@ -149,6 +150,7 @@ def function_blocks(
     """
     target = None if model.schema is None else model.schema.target
     assert target is not None
+    release_programs()
     kind = working_precision(model)
     weights = np.asarray(draws[:, : model.network.size], dtype=kind)
     inputs = np.asarray(inputs, dtype=kind)
