@@ -69,7 +69,7 @@ def compare(count: int = DATA_SETS) -> int:
                     network=prior.network,
                     noise=0.2,
                 )
-                result = infer(model, engine, members=2, draws=DRAWS, seed=seed, cores=1)
+                result = infer(model, engine, chains=2, draws=DRAWS, seed=seed, cores=1)
                 posterior = Posterior.from_result(result)
             seconds[way] += time.perf_counter() - began
             (rule,) = check_rules(posterior, [example.RULE], points=500, key=seed, ascent=False)

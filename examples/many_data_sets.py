@@ -43,7 +43,7 @@ def fit(prior: AmortizedPrior, frame: pd.DataFrame, engine: Hmc, draws: int, see
     """One plant's posterior under the learnt prior: no warm start, no search for strength."""
     model = Model.build(frame=frame, target="effect", base=prior, noise=0.2)
     unprepared = Settings(warm=None, strength=None, nodes=False)
-    result = infer(model, engine, members=2, draws=draws, seed=seed, prepare_with=unprepared, cores=1)
+    result = infer(model, engine, chains=2, draws=draws, seed=seed, prepare_with=unprepared, cores=1)
     return Posterior.from_result(result)
 
 

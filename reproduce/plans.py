@@ -8,7 +8,7 @@ A section is an experiment; its parts are options of what the library has:
     [fig1.engine]        name, and options of the engine
     [fig1.engines.svgd]  options of an engine wherever it is the one that is named
     [fig1.runs.svgd]     options of `infer` for that engine
-    [fig1.run]           infer: members, draws, thin, ess (draw until so many effective draws)
+    [fig1.run]           infer: chains, draws, thin, ess (draw until so many effective draws)
     [fig1.preparation]   warm (false: none), start (small, prior, base), searches, found, search (of a
                          strength; rounds, ratio, aim, lowest, effective, most), nodes
     [fig1.own]           numbers of the experiment itself

@@ -117,7 +117,7 @@ class Normal(Density):
 
     surrogate = log_density
 
-    def for_few(self, members: int) -> Normal:
+    def for_few(self, chains: int) -> Normal:
         return self
 
 

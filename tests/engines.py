@@ -23,7 +23,7 @@ class Driven(NamedTuple):
     """What a few steps gave: the last state, every step's draws if they are collected along, and infos."""
 
     state: Any
-    draws: Any  # (members, steps, size), or None
+    draws: Any  # (chains, steps, size), or None
     info: Info  # leaves with the steps in front
 
 
@@ -48,7 +48,7 @@ def _drive(
 
     def one(state: Any, key: Any) -> tuple[Any, Any]:
         state, info = engine.step(density, key, state, context)
-        along = engine.draws(key, state, 1)[:, 0] if engine.chains else None
+        along = engine.draws(key, state, 1)[:, 0] if engine.has_chains else None
         return state, (along, info)
 
     state = engine.init(density, init_key, positions, context)

@@ -21,7 +21,7 @@ def run(name: str, folder: Path | None = None, *, resume: bool = False, slowly: 
     return infer(
         figure_1b(),
         SHORT[name],
-        members=2,
+        chains=2,
         draws=100,
         seed=4,
         prepare_with=QUICK,

@@ -13,7 +13,7 @@ UNPREPARED = Settings(warm=None, strength=None, nodes=False)
 SMALL: dict[str, Any] = {
     "engine": Ensemble(steps=100, learning_rate=0.1),
     "hidden": (4,),
-    "members": 2,
+    "chains": 2,
     "batch": 20,
     "preparation": UNPREPARED,
     "cores": 1,

@@ -54,8 +54,8 @@ REFUSED = {
     "points of a region": lambda model: regions.sample(0, regions.Everywhere(), model.schema, None, HUGE),
     "draws": lambda model: infer(model, draws=HUGE),
     "draws beyond floats": lambda model: infer(model, draws=10**400),
-    "chains": lambda model: infer(model, members=HUGE),
-    "particles": lambda model: infer(model, "svgd", members=HUGE),
+    "chains": lambda model: infer(model, chains=HUGE),
+    "particles": lambda model: infer(model, "svgd", chains=HUGE),
     "steps between draws": lambda model: infer(model, thin=HUGE),
     "steps": lambda model: infer(model, Bbb(steps=HUGE)),
     "distances between particles": lambda model: jax.eval_shape(

@@ -25,7 +25,7 @@ def band(model: Model, gaussian: DiagonalGaussian, inputs: np.ndarray) -> np.nda
 def test_figure_3a_keeps_its_rule_after_hmc_and_stays_a_prior(seed):
     prior = AmortizedPrior.learn([SIGN_RULE], LINE, seed=seed)
     model = Model.build(frame=FRAME, target="y", base=prior, noise=0.1)
-    result = infer(model, Hmc(), draws=1000, members=4, seed=seed)
+    result = infer(model, Hmc(), draws=1000, chains=4, seed=seed)
     x = np.linspace(-3.0, 3.0, 121)[:, None]
     x = x[np.abs(x[:, 0]) > 0.099]
     broken = model_outputs(model, result.draws.reshape(-1, model.size), x) * x[:, 0] < 0

@@ -78,7 +78,7 @@ def test_checks_and_enforcement_speak_of_learnt_rules(posterior):
 def test_a_run_judges_learnt_rules(sign_prior):
     against = pd.DataFrame({"x": [-2.0, -1.0, 1.0, 2.0], "y": [3.0, 3.0, -3.0, -3.0]})
     model = Model.build(frame=against, target="y", base=sign_prior, noise=0.05)
-    result = infer(model, SHORT["ensemble"], members=4, draws=4, prepare_with=UNPREPARED, cores=1)
+    result = infer(model, SHORT["ensemble"], chains=4, draws=4, prepare_with=UNPREPARED, cores=1)
     (outcome,) = result.rules
     assert outcome.learnt
     assert not outcome.met

@@ -361,18 +361,18 @@ def test_points_of_classes_without_common_probabilities_are_the_only_ones_not_ma
 
 def test_the_violation_is_the_share_of_draws_and_points():
     model, rule = line("if 0 <= x <= 2 then y <= 1")
-    found = pilot_check(model, rule, draws((1.0, 0.0)), 0, chains=False)  # y = x breaks it on (1, 2]
+    found = pilot_check(model, rule, draws((1.0, 0.0)), 0, has_chains=False)  # y = x breaks it on (1, 2]
     assert found.violation.value == pytest.approx(0.5, abs=0.02)
     assert found.error == 0.0
-    assert pilot_check(model, rule, draws((0.0, 0.0)), 0, chains=False).violation.value == 0.0
-    assert pilot_check(model, rule, draws((0.0, 2.0)), 0, chains=False).violation.value == 1.0
+    assert pilot_check(model, rule, draws((0.0, 0.0)), 0, has_chains=False).violation.value == 0.0
+    assert pilot_check(model, rule, draws((0.0, 2.0)), 0, has_chains=False).violation.value == 1.0
 
 
 def test_the_error_is_that_of_the_effective_draws():
     model, rule = line("if 0 <= x <= 2 then y <= 1")
     outcomes = np.random.default_rng(0).random((2, 200)) < 0.3
     weights = np.stack([np.zeros((2, 200)), np.where(outcomes, 2.0, 0.0)], axis=-1)
-    found = pilot_check(model, rule, weights, 0, chains=True)
+    found = pilot_check(model, rule, weights, 0, has_chains=True)
     assert found.violation.value == pytest.approx(outcomes.mean())
     assert found.error == pytest.approx(outcomes.std() / np.sqrt(found.violation.effective))
     assert 150 < found.violation.effective <= 400
@@ -380,7 +380,7 @@ def test_the_error_is_that_of_the_effective_draws():
 
 def test_the_error_of_the_points_is_that_of_shares_at_points():
     model, rule = line("if 0 <= x <= 2 then y <= 1")
-    found = pilot_check(model, rule, draws((1.0, 0.0), (0.0, 0.0)), 0, chains=False)
+    found = pilot_check(model, rule, draws((1.0, 0.0), (0.0, 0.0)), 0, has_chains=False)
     # Half of the draws break it at half of the points: shares of 1/2 and 0, their standard deviation 1/4.
     assert found.error_of_points == pytest.approx(0.25 / np.sqrt(PILOT_POINTS), rel=0.01)
 
@@ -395,30 +395,30 @@ def test_the_most_violated_points_are_those_that_most_draws_violate():
 
 def test_a_network_that_is_not_finite_violates():
     model, rule = line("if 0 <= x <= 2 then y <= 1")
-    assert pilot_check(model, rule, draws((np.nan, 0.0)), 0, chains=False).violation.value == 1.0
+    assert pilot_check(model, rule, draws((np.nan, 0.0)), 0, has_chains=False).violation.value == 1.0
 
 
 def test_a_distribution_rule_is_judged_by_total_variation_with_the_noise():
     model, rule = line("if 0 <= x <= 2 then y ~ Normal(1, 0.5)")
-    same = pilot_check(model, rule, draws((0.0, 1.0)), 0, chains=False)
+    same = pilot_check(model, rule, draws((0.0, 1.0)), 0, has_chains=False)
     assert same.violation.value == pytest.approx(0.0, abs=1e-9)
-    shifted = pilot_check(model, rule, draws((0.0, 1.5)), 0, chains=False)
+    shifted = pilot_check(model, rule, draws((0.0, 1.5)), 0, has_chains=False)
     assert shifted.violation.value == pytest.approx(2 * norm.cdf(0.5) - 1, abs=1e-4)  # means one sd apart
 
 
 def test_fifty_particles_without_a_violation_do_not_show_one_percent():
     model, rule = line("if 0 <= x <= 2 then y <= 1")
-    few = pilot_check(model, rule, draws((0.0, 0.0), repeat=50), 0, chains=False)
+    few = pilot_check(model, rule, draws((0.0, 0.0), repeat=50), 0, has_chains=False)
     assert few.violation[:2] == (0.0, 0.0)
     assert few.violation.high == pytest.approx(1 - 0.025 ** (1 / 50))  # Clopper and Pearson
     assert few.verdict == "not shown at this tolerance"
-    assert pilot_check(model, rule, draws((0.0, 0.0), repeat=1000), 0, chains=False).verdict == "met"
+    assert pilot_check(model, rule, draws((0.0, 0.0), repeat=1000), 0, has_chains=False).verdict == "met"
 
 
 def test_draws_that_never_violate_count_by_how_their_margins_depend_on_each_other():
     model, rule = line("if 0 <= x <= 2 then y <= 1")
     level = np.repeat(np.random.default_rng(0).normal(-3.0, 0.1, (4, 25)), 10, axis=1)  # each stays ten draws
-    found = pilot_check(model, rule, np.stack([np.zeros_like(level), level], axis=-1), 0, chains=True)
+    found = pilot_check(model, rule, np.stack([np.zeros_like(level), level], axis=-1), 0, has_chains=True)
     assert found.violation.value == 0.0
     assert 40 < found.violation.effective < 250  # of 1,000
     assert found.verdict == "not shown at this tolerance"
@@ -430,7 +430,7 @@ def test_the_interval_of_a_total_variation_is_that_of_the_draws():
     model = Model.build(frame=frame, target="label", rules=["always P(label = yes) = 0.4"], hidden=())
     p = np.clip(np.random.default_rng(0).normal(0.5, 0.1, (4, 100)), 0.05, 0.95)
     weights = np.stack([np.zeros_like(p), np.log(p / (1 - p))], axis=-1)
-    found = pilot_check(model, model.terms[0], weights, 0, chains=True)
+    found = pilot_check(model, model.terms[0], weights, 0, has_chains=True)
     value, low, high, _ = found.violation
     assert value == pytest.approx(p.mean() - 0.4)
     assert low < value < high

@@ -36,7 +36,7 @@ def test_the_exact_interval_is_scipys(seen, count):
 
 
 def test_zero_of_fifty_particles_leaves_up_to_seven_in_a_hundred():
-    figure = share_figure(np.zeros((1, 50)), everyone((1, 50)), chains=False)
+    figure = share_figure(np.zeros((1, 50)), everyone((1, 50)), has_chains=False)
     assert figure.value == 0.0
     assert figure.high == pytest.approx(0.0711, abs=1e-4)
     assert figure.effective == 50
@@ -45,15 +45,15 @@ def test_zero_of_fifty_particles_leaves_up_to_seven_in_a_hundred():
 def test_dependent_draws_count_as_fewer():
     series = autoregressive(np.random.default_rng(0), 4, 2000, 0.9)
     exact = 8000 * (1 - 0.9) / (1 + 0.9)
-    found = effective_draws(series, everyone(series.shape), chains=True)
+    found = effective_draws(series, everyone(series.shape), has_chains=True)
     assert found == pytest.approx(exact, rel=0.25)
-    assert effective_draws(series, everyone(series.shape), chains=False) == 8000
+    assert effective_draws(series, everyone(series.shape), has_chains=False) == 8000
 
 
 def test_where_nothing_was_seen_the_margins_say_how_many_draws_there_are():
     margins = autoregressive(np.random.default_rng(1), 4, 500, 0.95) - 10.0
     never = np.zeros_like(margins)
-    figure = share_figure(never, everyone(never.shape), chains=True, instead=margins)
+    figure = share_figure(never, everyone(never.shape), has_chains=True, instead=margins)
     assert figure.effective < 150
     assert figure.high == pytest.approx(1 - 0.025 ** (1 / figure.effective), rel=1e-6)
 
@@ -63,7 +63,7 @@ def test_intervals_of_dependent_shares_cover_the_truth():
     covered = 0
     for _ in range(100):
         events = (autoregressive(generator, 4, 250, 0.8) > 0.6745).astype(float)
-        figure = share_figure(events, everyone(events.shape), chains=True)
+        figure = share_figure(events, everyone(events.shape), has_chains=True)
         covered += figure.low <= 0.25 <= figure.high
     assert covered >= 87  # 95 expected; 87 is 3.7 standard errors below
 
@@ -74,7 +74,7 @@ def test_after_rejection_the_error_is_that_of_a_ratio_estimator():
     for _ in range(200):
         series = generator.normal(size=(4, 250))
         kept = generator.random((4, 250)) < 0.3
-        figure = mean_figure(series, kept, chains=True)
+        figure = mean_figure(series, kept, has_chains=True)
         assert figure.value == pytest.approx(series[kept].mean())
         values.append(figure.value)
         widths.append((figure.high - figure.low) / (2 * 1.96))
@@ -102,7 +102,7 @@ def test_chains_that_stand_still_count_as_one_draw_each_and_those_that_move_by_t
     lazy = np.repeat(moving[:, :50], 2, axis=1)
 
     def effective(draws, chains=True):
-        return share_figure(never, kept, chains=chains, instead=never - 1.0, draws=draws).effective
+        return share_figure(never, kept, has_chains=chains, instead=never - 1.0, draws=draws).effective
 
     assert [effective(draws) for draws in (None, still, moving, lazy)] == [4, 4, 202, 102]
     assert effective(still, chains=False) == 400

@@ -141,5 +141,5 @@ def test_a_pilot_of_functions_that_never_keep_them_says_so() -> None:
     falling = np.array([[[-1.0, 5.0], [-2.0, 6.0]]])
     model = figure_1b(rules=[RISES, AVERAGE], hidden=())
     for rule in model.terms:
-        check = pilot_check(model, rule, falling, 0, chains=False)
+        check = pilot_check(model, rule, falling, 0, has_chains=False)
         assert check.violation.value == 1.0

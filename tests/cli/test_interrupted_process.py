@@ -19,7 +19,7 @@ COMMAND = Path(sys.executable).with_name("ocbnn")
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_ctrl_c_saves_the_draws_so_far(files, tmp_path):
     out = tmp_path / "model"
-    options = ["--hidden", "2", "--members", "2", "--draws", "1000000", "--engine", "hmc", "--quick"]
+    options = ["--hidden", "2", "--chains", "2", "--draws", "1000000", "--engine", "hmc", "--quick"]
     table = ["fit", files / "table.csv", "--target", "y", "--ignore", "sick", "--rules", files / "rules.yaml"]
     process = subprocess.Popen([COMMAND, *table, *options, "--out", out], stderr=subprocess.PIPE, text=True)
     kept = tmp_path / "model.run" / "with_rules" / f"chunk-{Hmc().warmup // CHUNK + 1:06d}.safetensors"

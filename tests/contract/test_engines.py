@@ -62,10 +62,10 @@ def test_it_is_an_engine_under_its_own_name(name: str) -> None:
 
 
 @EVERY
-@pytest.mark.parametrize(("members", "cores"), [(1, 1), (1, 2), (4, 2), (5, 2), (50, 8)])
-def test_its_groups_hold_every_member_once(name: str, members: int, cores: int) -> None:
-    groups = ENGINES[name]().groups(members, cores)
-    assert sum(groups) == members
+@pytest.mark.parametrize(("chains", "cores"), [(1, 1), (1, 2), (4, 2), (5, 2), (50, 8)])
+def test_its_groups_hold_every_chain_once(name: str, chains: int, cores: int) -> None:
+    groups = ENGINES[name]().groups(chains, cores)
+    assert sum(groups) == chains
     assert min(groups) >= 1
 
 
@@ -85,10 +85,10 @@ def test_shapes_and_precision_stay(name: str, kind: str) -> None:
     assert info.diverged.dtype == bool
     assert np.all((info.acceptance >= 0) & (info.acceptance <= 1))
     assert np.all(np.asarray(info.work) >= 1)
-    assert (engine.chains) == (draws is not None)
+    assert (engine.has_chains) == (draws is not None)
     with jax.enable_x64(kind == "float64"):
         final = np.asarray(engine.draws(jax.random.key(2), jax.tree.map(jnp.asarray, state), 6))
-    if engine.chains:
+    if engine.has_chains:
         assert draws.shape == (MEMBERS, STEPS, density().size)
         assert draws.dtype == final.dtype == kind
         np.testing.assert_array_equal(final, draws[:, -1:])

@@ -130,7 +130,7 @@ def fitted(rules: Any) -> OCBNNRegressor:
         rules=rules,
         hidden=(),
         engine=Hmc(warmup=150, max_steps=60),
-        members=4,
+        chains=4,
         draws=150,
         preparation=QUICK,
         random_state=0,

@@ -257,7 +257,7 @@ def test_class_weights_do_not_carry_a_prediction_out_of_a_rule():
 def test_class_weights_do_not_carry_a_prediction_out_of_a_rule_that_was_enforced_later():
     frame, y = blobs(classes=2)
     weights = {"green": 1000.0, "blue": 0.001}
-    model = small_classifier(class_weight=weights, members=5).fit(frame, y)
+    model = small_classifier(class_weight=weights, chains=5).fit(frame, y)
     rule = "if height < 0 then colour = blue"
     inside = frame["height"] < 0
     assert inside.sum() > 5
@@ -293,7 +293,7 @@ def test_enforcement_makes_violations_impossible():
 
 def test_rules_are_checked_on_fresh_points_and_counted_as_by_hand():
     frame, y = blobs()
-    model = small_classifier(rules="if height > 3 then colour = green", tolerance=0.99, members=5).fit(
+    model = small_classifier(rules="if height > 3 then colour = green", tolerance=0.99, chains=5).fit(
         frame, y
     )
     found = model.check_rules(points=200, ascent=False, key=7)[0]

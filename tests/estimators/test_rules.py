@@ -208,7 +208,7 @@ def test_the_prior_can_be_checked_before_it_has_seen_a_row():
     """An anchored ensemble of a line without rows: exact, independent draws of N(0, 4) and N(0, 1)."""
     frame, y = blood_pressures()
     engine = Ensemble(steps=300, learning_rate=0.1, anchored=True)
-    model = small_regressor(engine=engine, hidden=(), noise=3.0, members=400, prior=2.0)
+    model = small_regressor(engine=engine, hidden=(), noise=3.0, chains=400, prior=2.0)
     model.fit(frame[["age"]], y)
     prior = model.without_data()
     assert prior.model.data is None

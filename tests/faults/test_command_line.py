@@ -230,7 +230,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
                (*NOT_WHOLE, "-1", str(2**31))),
     "--hidden": ((FIT, LEARN), ("many", "0", "-3", "1.5", "", "20,,20", "20;20", "1000000000", *HUGE)),
     "--draws": ((FIT,), (*BELOW_ONE, *HUGE)),
-    "--members": ((FIT,), (*BELOW_ONE, *HUGE)),
+    "--chains": ((FIT,), (*BELOW_ONE, *HUGE)),
     "--cores": ((FIT,), BELOW_ONE),
     "--scale": ((FIT,), (*NOT_FINITE, "-1")),
     "--tolerance": ((FIT,), (*NOT_FINITE, "-0.1", "1.1")),

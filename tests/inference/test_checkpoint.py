@@ -52,7 +52,7 @@ def test_a_killed_run_resumes_to_the_same_draws_bit_by_bit(name: str, tmp_path: 
 def finished(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished") / "run"
     infer(
-        model, Hmc(warmup=50, max_steps=200), members=2, draws=50, prepare_with=QUICK, cores=2, folder=folder
+        model, Hmc(warmup=50, max_steps=200), chains=2, draws=50, prepare_with=QUICK, cores=2, folder=folder
     )
     return folder
 
@@ -60,7 +60,7 @@ def finished(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def resume(folder: Path, given: Model, engine: Hmc | None = None, seed: int = 0) -> None:
     engine = engine or Hmc(warmup=50, max_steps=200)
     infer(
-        given, engine, members=2, draws=50, prepare_with=QUICK, cores=2, folder=folder, resume=True, seed=seed
+        given, engine, chains=2, draws=50, prepare_with=QUICK, cores=2, folder=folder, resume=True, seed=seed
     )
 
 

@@ -340,7 +340,7 @@ class TestRuns:
     )
     def test_every_engine_is_judged_by_what_it_can_show(self, engine: Engine, status: str) -> None:
         model = Model.build(frame=self.FRAME, target="y", hidden=(2,), noise=0.5)
-        chains = 4 if engine.chains else 1
+        chains = 4 if engine.has_chains else 1
         draws = np.random.default_rng(0).normal(size=(chains, 1000 // (5 - chains), model.size))
         draws = draws[:, :40] if chains == 1 else draws
         probes = probe_inputs(model, 8)

@@ -37,7 +37,7 @@ def test_auto_takes_minibatches_for_many_rows_or_weights_and_says_why(
 
 def test_auto_takes_chains_of_minibatches_where_draws_are_asked_for_until_there_are_enough() -> None:
     engine, why = choose("auto", sized(405_000, (10,)), along=True)
-    assert engine.chains
+    assert engine.has_chains
     assert why.startswith("sgld: 405000 rows × 101 weights are too much for exact chains")
 
 

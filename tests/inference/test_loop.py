@@ -17,14 +17,14 @@ from ocbnn.storage.runs import RunFolder
 from small_runs import SHORT
 
 
-def prepared(model: Model, members: int = 2) -> Prepared:
+def prepared(model: Model, chains: int = 2) -> Prepared:
     density = density_of(model)
-    start = 0.5 * np.random.default_rng(0).normal(size=(members, model.size))
+    start = 0.5 * np.random.default_rng(0).normal(size=(chains, model.size))
     return Prepared(density, model, start, fixed_context(model), Strengths.given(model))
 
 
 def options(engine: Engine, kind: Precision = "float64", *, cores: int = 2, thin: int = 1) -> RunOptions:
-    return RunOptions(engine, kind, members=2, seed=5, thin=thin, cores=cores)
+    return RunOptions(engine, kind, chains=2, seed=5, thin=thin, cores=cores)
 
 
 def positions(model: Model, engine: Engine, *lengths: int, thin: int = 1, cores: int = 2) -> np.ndarray:
@@ -64,7 +64,7 @@ def test_chains_from_the_same_place_have_random_numbers_of_their_own(model: Mode
 def test_a_start_that_is_not_finite_is_refused(model: Model) -> None:
     base = prepared(model)
     broken = replace(base, positions=np.full_like(base.positions, np.nan))
-    with precision("float64"), pytest.raises(InferenceError, match="not finite at the start of member 0"):
+    with precision("float64"), pytest.raises(InferenceError, match="not finite at the start of chain 0"):
         Loop.start(broken, options(SHORT["hmc"]))
 
 
@@ -97,5 +97,5 @@ def test_the_work_of_a_chunk_counts_every_members_gradients(model: Model) -> Non
     with precision("float32"):
         small = replace(base, positions=base.positions.astype(np.float32))
         loop = Loop.start(small, options(SHORT["bbb"], "float32"))
-        assert loop.advance().work == 2 * 50 * 5  # members, steps, draws of each step
+        assert loop.advance().work == 2 * 50 * 5  # chains, steps, draws of each step
         assert loop.final_draws(7).shape == (2, 7, model.size)

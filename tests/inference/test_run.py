@@ -30,7 +30,7 @@ DRAWS = 60
 
 
 def short(model: Model, name: str, seed: int = 1, **changes: Any) -> Result:
-    settings = {"members": 2, "draws": DRAWS, "seed": seed, "prepare_with": QUICK, "cores": 2, **changes}
+    settings = {"chains": 2, "draws": DRAWS, "seed": seed, "prepare_with": QUICK, "cores": 2, **changes}
     return infer(model, SHORT[name], **settings)
 
 
@@ -130,7 +130,7 @@ def test_until_ess_gives_up_at_most(model: Model) -> None:
 def test_divergences_and_acceptance_are_of_the_draws_that_are_kept(model: Model) -> None:
     """A chunk has 50 steps, and 10 were asked for."""
     wild = Hmc(warmup=0, adapt=False, step_size=50.0, trajectory=200.0)
-    result = infer(model, wild, members=2, draws=10, prepare_with=QUICK, cores=2)
+    result = infer(model, wild, chains=2, draws=10, prepare_with=QUICK, cores=2)
     assert result.divergences.tolist() == [10, 10]
 
 
@@ -232,30 +232,30 @@ def line_model(**changes: Any) -> Model:
 def test_a_prior_that_stops_being_finite_is_named() -> None:
     base = Cliff(IsotropicGaussian(1), 2.0)
     model = line_model(network=cliff_network(np.inf), base=base)
-    with pytest.raises(InferenceError, match=r"After step 50 .* member 1 .* the base prior is nan"):
-        infer(model, FAST, members=1, prepare_with=COLD, probes=X[:, None])
+    with pytest.raises(InferenceError, match=r"After step 50 .* chain 1 .* the base prior is nan"):
+        infer(model, FAST, chains=1, prepare_with=COLD, probes=X[:, None])
 
 
 def test_a_likelihood_that_stops_being_finite_is_named() -> None:
     with pytest.raises(InferenceError, match="the likelihood is nan"):
-        infer(line_model(network=cliff_network(2.0)), FAST, members=1, prepare_with=COLD, probes=X[:, None])
+        infer(line_model(network=cliff_network(2.0)), FAST, chains=1, prepare_with=COLD, probes=X[:, None])
 
 
 def test_a_rule_that_stops_being_finite_is_named() -> None:
     rule = "if 0.5 <= x <= 1 then y >= 3"
     model = line_model(network=cliff_network(2.0), rules=[rule], strength=100.0, prior_only=True)
     with pytest.raises(InferenceError, match=r"the rule 'if 0.5 <= x <= 1 then y >= 3' is nan"):
-        infer(model, FAST, members=1, prepare_with=COLD, probes=X[:, None])
+        infer(model, FAST, chains=1, prepare_with=COLD, probes=X[:, None])
 
 
 def test_a_density_that_is_not_finite_at_the_start_is_refused() -> None:
-    with pytest.raises(InferenceError, match=r"at the start of member 0: the likelihood is nan"):
-        infer(line_model(network=cliff_network(-9.0)), FAST, members=1, prepare_with=COLD)
+    with pytest.raises(InferenceError, match=r"at the start of chain 0: the likelihood is nan"):
+        infer(line_model(network=cliff_network(-9.0)), FAST, chains=1, prepare_with=COLD)
 
 
 def test_hmc_never_goes_where_the_density_is_not_finite() -> None:
     model = line_model(network=cliff_network(3.1))
-    result = infer(model, Hmc(warmup=50), members=2, draws=100, prepare_with=COLD, seed=3, probes=X[:, None])
+    result = infer(model, Hmc(warmup=50), chains=2, draws=100, prepare_with=COLD, seed=3, probes=X[:, None])
     assert (result.draws < 3.1).all()
     assert result.draws.max() > 3.0
     assert np.isfinite(result.log_density).all()
@@ -307,7 +307,7 @@ def test_classes_are_inferred_with_minibatches_and_without(name: str) -> None:
     frame = pd.DataFrame({"a": a, "b": random.normal(size=40), "label": np.where(a > 0, "yes", "no")})
     rules = ["if a > 1 then label = yes", "if b > 0 then P(label = yes) >= 0.2"]
     model = Model.build(frame=frame, target="label", rules=rules, hidden=(3,), strength=5.0, points=10)
-    result = short(model, name, members=3, batch=8)
+    result = short(model, name, chains=3, batch=8)
     assert np.isfinite(result.draws).all()
     assert [0 <= rule.violation <= 1 for rule in result.rules] == [True, True]
 
@@ -338,7 +338,7 @@ def test_an_unmet_rule_of_little_given_strength_says_so() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"members": 0}, "members is 0"),
+        ({"chains": 0}, "chains is 0"),
         ({"draws": 0}, "draws is 0"),
         ({"thin": 0}, "thin is 0"),
         ({"batch": -1}, "batch is -1"),
@@ -362,7 +362,7 @@ def test_an_effective_sample_size_is_not_asked_of_an_optimiser(model: Model, nam
 
 
 def test_a_seed_of_numpys_is_a_seed_and_can_be_resumed(model: Model, tmp_path: Path) -> None:
-    numpys = {"seed": np.int64(3), "draws": np.int64(50), "members": np.int32(2), "cores": np.int64(2)}
+    numpys = {"seed": np.int64(3), "draws": np.int64(50), "chains": np.int32(2), "cores": np.int64(2)}
     result = short(model, "hmc", folder=tmp_path, **numpys)
     assert np.array_equal(
         short(model, "hmc", folder=tmp_path, resume=True, seed=3, draws=50).draws, result.draws
@@ -375,7 +375,7 @@ class Counting:
 
     name: ClassVar[str] = "counting"
     stochastic: ClassVar[bool] = True
-    chains: ClassVar[bool] = False
+    has_chains: ClassVar[bool] = False
 
     steps: int
 
@@ -383,8 +383,8 @@ class Counting:
     def warmup(self) -> int:
         return self.steps
 
-    def groups(self, members: int, cores: int) -> tuple[int, ...]:
-        return (members,)
+    def groups(self, chains: int, cores: int) -> tuple[int, ...]:
+        return (chains,)
 
     def init(self, density: Any, key: Any, positions: Any, context: Any) -> Any:
         return jnp.zeros_like(positions)
@@ -400,7 +400,7 @@ class Counting:
 @pytest.mark.parametrize("steps", [10, 50, 70])
 def test_an_optimiser_makes_exactly_the_updates_that_it_was_told(steps: int, tmp_path: Path) -> None:
     model, ticks = line_model(hidden=()), []
-    options = {"members": 1, "prepare_with": COLD, "thin": 3, "batch": 2, "folder": tmp_path}
+    options = {"chains": 1, "prepare_with": COLD, "thin": 3, "batch": 2, "folder": tmp_path}
     result = infer(model, Counting(steps), progress=ticks.append, **options)
     assert (result.draws == steps).all()
     assert len(result.trace) == steps
@@ -412,7 +412,7 @@ def test_a_model_goes_when_nobody_has_it_any_more() -> None:
     """Neither JAX's tables nor ours keep it, its rows, or what was compiled for it."""
     rules = ["if 0.5 <= x <= 1 then y >= 1"]
     model = line_model(hidden=(), rules=rules, strength=10.0, term="negative-exponential")
-    infer(model, SHORT["hmc"], members=2, draws=10, prepare_with=QUICK, cores=1)
+    infer(model, SHORT["hmc"], chains=2, draws=10, prepare_with=QUICK, cores=1)
     kept = [
         weakref.ref(each) for each in (model, model.kept["density"], model.kept["guide"], model.data.inputs)
     ]

@@ -176,7 +176,7 @@ def test_the_least_strength_that_meets_the_tolerance_is_frozen_and_measured_agai
     search = StrengthSearch(rounds=8, effective=100, most=200)
     settings = Settings(warm=WarmStart(steps=200, searches=1), strength=search)
     result = infer(
-        model, Hmc(warmup=100, max_steps=100), members=2, draws=300, prepare_with=settings, cores=2, seed=2
+        model, Hmc(warmup=100, max_steps=100), chains=2, draws=300, prepare_with=settings, cores=2, seed=2
     )
     (rule,) = result.rules
     assert rule.name == RULE

@@ -30,7 +30,7 @@ def particles(seed: int, **options: Any) -> Posterior:
     model = Model.build(
         frame=toys.figure_3b(), target="y", hidden=(10,), noise=0.1, standardize=False, **options
     )
-    return Posterior.from_result(infer(model, Svgd(steps=3000), members=PARTICLES, seed=seed))
+    return Posterior.from_result(infer(model, Svgd(steps=3000), chains=PARTICLES, seed=seed))
 
 
 @pytest.mark.parametrize("seed", [0, 1])

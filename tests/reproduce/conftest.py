@@ -13,7 +13,7 @@ from small_runs import QUICK, SHORT
 def small_plan() -> Plan:
     """Figure 1's problem with three units, a given strength and a short chain."""
     model = {"hidden": (3,), "noise": 0.1, "standardize": False, "points": 10, "strength": 100.0}
-    return Plan(model, None, None, SHORT["hmc"], {"members": 2, "draws": 20}, QUICK, False, {})
+    return Plan(model, None, None, SHORT["hmc"], {"chains": 2, "draws": 20}, QUICK, False, {})
 
 
 @pytest.fixture(scope="session")

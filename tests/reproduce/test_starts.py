@@ -92,5 +92,5 @@ def test_a_run_starts_where_its_plan_says(learnt: Model) -> None:
     still = replace(chosen, engine=Svgd(steps=1, learning_rate=1e-9, optimizer="sgd"))
     for start, mean in (("base", 0.0), ("prior", 5.0)):
         preparation = replace(chosen.preparation, start=start)
-        result = drawn(learnt, replace(still, preparation=preparation), seed=0, members=50)
+        result = drawn(learnt, replace(still, preparation=preparation), seed=0, chains=50)
         assert result.draws.mean() == pytest.approx(mean, abs=0.03)

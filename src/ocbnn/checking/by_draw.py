@@ -181,12 +181,14 @@ def _share_figure(
 ) -> Figure:
     """The figure of a share of each draw, with the margins behind it."""
     return share_figure(
-        share, kept, chains=drawn.has_chains, instead=margins, draws=drawn.draws, confidence=confidence
+        share, kept, has_chains=drawn.has_chains, instead=margins, draws=drawn.draws, confidence=confidence
     )
 
 
 def _mass_figure(drawn: Drawn, mass: Float[np.ndarray, "chains draws"], confidence: float) -> Figure:
-    figure = mean_figure(mass, drawn.mask, chains=drawn.has_chains, draws=drawn.draws, confidence=confidence)
+    figure = mean_figure(
+        mass, drawn.mask, has_chains=drawn.has_chains, draws=drawn.draws, confidence=confidence
+    )
     return figure._replace(low=max(figure.low, 0.0), high=min(figure.high, 1.0))
 
 

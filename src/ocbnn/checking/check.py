@@ -115,11 +115,11 @@ def as_rule_terms(
 
 
 def pilot_check(
-    model: Model, term: RuleTerm, draws: Float[np.ndarray, "chains draws size"], key: int, *, chains: bool
+    model: Model, term: RuleTerm, draws: Float[np.ndarray, "chains draws size"], key: int, *, has_chains: bool
 ) -> RuleCheck:
     """How far draws keep a rule, quickly: at most 1,000 of them, on 2,048 points, without the ascent."""
     options = CheckOptions(PILOT_POINTS, key, ascent=False, purpose="pilot")
-    return check_rule(DrawSet(spaced(draws), model, chains=chains), term, options)
+    return check_rule(DrawSet(spaced(draws), model, has_chains=has_chains), term, options)
 
 
 def most_violated(

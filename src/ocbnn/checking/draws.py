@@ -107,11 +107,7 @@ class DrawSet(Drawn):
     draws: Float[np.ndarray, "chains draws size"]
     model: Model
     kept: Mask | None = None
-    chains: bool = False
-
-    @property
-    def has_chains(self) -> bool:
-        return self.chains
+    has_chains: bool = False
 
 
 def draw_groups(drawn: Drawn) -> np.ndarray:

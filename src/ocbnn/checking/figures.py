@@ -45,14 +45,14 @@ class Figure(NamedTuple):
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
 
-def effective_draws(series: Series, kept: Mask, *, chains: bool, draws: Draws | None = None) -> float:
+def effective_draws(series: Series, kept: Mask, *, has_chains: bool, draws: Draws | None = None) -> float:
     """How many independent kept draws would say as much about the mean of the series over kept draws.
 
     A series that never changes does not say how dependent draws are: then those of `draws` count that differ
     from the one before, and one for each chain where they are not given. A chain that stands still is one.
     """
     count = float(kept.sum())
-    if not chains:
+    if not has_chains:
         return count
     # Chains, and stretches at either end, of which nothing is kept have no part in the estimate.
     columns = np.flatnonzero(kept.any(axis=0))
@@ -80,7 +80,7 @@ def share_figure(
     share: Series,
     kept: Mask,
     *,
-    chains: bool,
+    has_chains: bool,
     instead: Series | None = None,
     draws: Draws | None = None,
     confidence: float = CONFIDENCE,
@@ -94,7 +94,7 @@ def share_figure(
     value = float(values.mean())
     constant = np.ptp(values) == 0.0
     series = instead if constant and instead is not None else share
-    effective = effective_draws(series, kept, chains=chains, draws=draws)
+    effective = effective_draws(series, kept, has_chains=has_chains, draws=draws)
     return Figure(value, *share_ends(values, effective, confidence), effective)
 
 
@@ -110,13 +110,13 @@ def mean_figure(
     series: Series,
     kept: Mask,
     *,
-    chains: bool,
+    has_chains: bool,
     draws: Draws | None = None,
     confidence: float = CONFIDENCE,
 ) -> Figure:
     """The mean over kept draws of anything, with a normal interval; a ratio estimator's after rejection."""
     values = series[kept]
-    effective = effective_draws(series, kept, chains=chains, draws=draws)
+    effective = effective_draws(series, kept, has_chains=has_chains, draws=draws)
     spread = float(values.std(ddof=1)) if len(values) > 1 else math.inf
     value = float(values.mean())
     return Figure(value, *normal_ends(value, spread, effective, confidence), effective)

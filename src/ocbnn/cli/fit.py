@@ -83,7 +83,7 @@ def fit(
     draws: Annotated[
         int | None, typer.Option(min=1, help="Draws of each chain; in all, without chains.", **RUN)
     ] = None,
-    members: Annotated[int | None, typer.Option(min=1, help="Chains or particles.", **RUN)] = None,
+    chains: Annotated[int | None, typer.Option(min=1, help="Chains or particles.", **RUN)] = None,
     cores: Annotated[int | None, typer.Option(min=1, help="Groups of chains side by side.", **RUN)] = None,
     quick: Annotated[
         bool,
@@ -153,7 +153,7 @@ def fit(
                     class_weight=class_weight,
                     engine=None if quick else engine,
                     draws=draws,
-                    members=members,
+                    chains=chains,
                     cores=cores,
                 ),
             },

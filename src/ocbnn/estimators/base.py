@@ -79,7 +79,7 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
     tolerance: Any
     columns: Any
     draws: Any
-    members: Any
+    chains: Any
     batch: Any
     preparation: Any
     cores: Any
@@ -199,7 +199,7 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
         result = infer(
             model,
             self.engine if like is None else choose(self.engine, like)[0],
-            members=self.members,
+            chains=self.chains,
             draws=defaults.draw_count(self.draws),
             seed=seed,
             batch=None if self.batch is None else defaults.positive(self.batch, "batch"),

@@ -39,7 +39,7 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
         columns: what to declare about columns: {"age": {"bounds": (18, None), "transform": "log"}}; for the
             target {"levels": […]} declares classes that do not occur.
         draws: of each chain (engines without chains: in all).
-        members: chains, particles or ensemble members.
+        chains: chains, particles or networks of an ensemble, side by side.
         batch: rows of a minibatch, for engines that take them; by the number of rows unless given.
         preparation: settings of warm start and strength search, `ocbnn.inference.prepare.Settings`.
         cores: groups of chains that run side by side; all cores unless given.
@@ -73,7 +73,7 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
         tolerance: float | None = None,
         columns: Any = None,
         draws: int | None = None,
-        members: int | None = None,
+        chains: int | None = None,
         batch: int | None = None,
         preparation: Any = None,
         cores: int | None = None,
@@ -89,7 +89,7 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
         self.tolerance = tolerance
         self.columns = columns
         self.draws = draws
-        self.members = members
+        self.chains = chains
         self.batch = batch
         self.preparation = preparation
         self.cores = cores

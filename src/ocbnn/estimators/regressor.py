@@ -33,7 +33,7 @@ class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
         tolerance: the share of violation accepted of rules that do not say it themselves.
         columns: what to declare about columns: {"age": {"bounds": (18, None), "transform": "log"}}.
         draws: of each chain (engines without chains: in all).
-        members: chains, particles or ensemble members.
+        chains: chains, particles or networks of an ensemble, side by side.
         batch: rows of a minibatch, for engines that take them; by the number of rows unless given.
         preparation: settings of warm start and strength search, `ocbnn.inference.prepare.Settings`.
         cores: groups of chains that run side by side; all cores unless given.
@@ -65,7 +65,7 @@ class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
         tolerance: float | None = None,
         columns: Any = None,
         draws: int | None = None,
-        members: int | None = None,
+        chains: int | None = None,
         batch: int | None = None,
         preparation: Any = None,
         cores: int | None = None,
@@ -81,7 +81,7 @@ class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
         self.tolerance = tolerance
         self.columns = columns
         self.draws = draws
-        self.members = members
+        self.chains = chains
         self.batch = batch
         self.preparation = preparation
         self.cores = cores

@@ -41,7 +41,7 @@ from ocbnn.storage.documents import read_toml
 
 SIMPLE: Mapping[str, Any] = {
     "draws": int,
-    "members": int,
+    "chains": int,
     "batch": int,
     "hidden": tuple[int, ...],
     "activation": str,

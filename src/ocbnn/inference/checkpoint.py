@@ -46,7 +46,7 @@ def description(model: Model, run: RunOptions, settings: Any) -> dict[str, Any]:
         "engine": run.engine.name,
         "settings": repr(run.engine),
         "prepare": repr(settings),
-        **{name: getattr(run, name) for name in ("members", "seed", "thin", "batch", "cores")},
+        **{name: getattr(run, name) for name in ("chains", "seed", "thin", "batch", "cores")},
         "rules": [rule.rule.text(rule.schema) for rule in rules],
         "terms": [_words(rule.term) for rule in rules],
         "tolerances": [rule.tolerance for rule in rules],

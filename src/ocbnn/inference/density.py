@@ -90,8 +90,8 @@ class Density:
         """The same with rules scored at the nodes: for gradients of engines that accept exactly."""
         return self._at(w, context.data, context.nodes)
 
-    def for_few(self, members: int) -> Density:
-        """The same density in code that is faster where all is small, so many members side by side.
+    def for_few(self, chains: int) -> Density:
+        """The same density in code that is faster where all is small, so many chains side by side.
 
         On Figure 2's posterior (24 rows, 21 nodes, ten units, four chains) the calls of eight little matrix
         products take half the time of a gradient.
@@ -99,7 +99,7 @@ class Density:
         network = self.model.network
         if not isinstance(network, MLP):
             return self
-        return Density(replace(self.model, network=replace(network, sums_below=-(-FUSED // members))))
+        return Density(replace(self.model, network=replace(network, sums_below=-(-FUSED // chains))))
 
     def log_prior(self, w: Float[Array, " size"], context: Context) -> Float[Array, ""]:
         """The prior with its rules."""
@@ -129,24 +129,24 @@ class Density:
         return {"likelihood": self.log_likelihood(w, context), **named, "base prior": base}
 
 
-def parts_of(density: Density, positions: Float[Array, "members size"], context: Context) -> dict[str, Array]:
+def parts_of(density: Density, positions: Float[Array, "chains size"], context: Context) -> dict[str, Array]:
     """Every part of the log-density at every position."""
     parts: dict[str, Array] = density.program(_parts)(positions, context)
     return parts
 
 
-def _parts(density: Density, positions: Float[Array, "members size"], context: Context) -> dict[str, Array]:
+def _parts(density: Density, positions: Float[Array, "chains size"], context: Context) -> dict[str, Array]:
     return jax.vmap(lambda w: density.parts(w, context))(positions)
 
 
-def check_finite(density: Density, positions: Float[np.ndarray, "members size"], context: Context) -> None:
+def check_finite(density: Density, positions: Float[np.ndarray, "chains size"], context: Context) -> None:
     """Refuse to start where the log-density is not finite, naming the part that is to blame."""
     parts = parts_of(density, jnp.asarray(positions), context)
     for name, values in parts.items():
         bad = np.flatnonzero(~np.isfinite(np.asarray(values)))
         if bad.size:
             raise InferenceError(
-                f"The log-density is not finite at the start of member {int(bad[0])}: the {name} is "
+                f"The log-density is not finite at the start of chain {int(bad[0])}: the {name} is "
                 f"{float(values[bad[0]])}. Check the values that it sees (data, noise, strength)."
             )
 
@@ -175,7 +175,7 @@ class Prepared:
         density: what every chunk is compiled for, of pilots, the kept run and later runs of the model; points
             and strengths reach it through a context.
         model: with its final points and strengths.
-        positions: of every member.
+        positions: of every chain.
         context: rows, points and nodes, for engines that always see the same.
         strengths: how each rule came by its strength.
         work: gradients spent.
@@ -184,7 +184,7 @@ class Prepared:
 
     density: Density
     model: Model
-    positions: Float[np.ndarray, "members size"]
+    positions: Float[np.ndarray, "chains size"]
     context: Context
     strengths: Strengths
     work: int = 0

@@ -128,7 +128,7 @@ def diagnose_run(
     criteria: Criteria | None = None,
 ) -> Diagnostics:
     """The verdict on a run of any engine."""
-    if engine.chains:
+    if engine.has_chains:
         return diagnose(
             values,
             place=probe_places(model, probes, values.shape[-1]),

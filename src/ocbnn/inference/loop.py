@@ -34,9 +34,9 @@ INIT_KEYS, DRAW_KEYS = 10**6, 10**7  # apart from the numbers of groups
 class Chunk(NamedTuple):
     """What one chunk of steps gave, all groups together; `positions` is None where nothing is collected."""
 
-    positions: Float[np.ndarray, "members steps size"] | None
-    log_density: Float[np.ndarray, "members steps"]
-    acceptance: Float[np.ndarray, "members steps"]
+    positions: Float[np.ndarray, "chains steps size"] | None
+    log_density: Float[np.ndarray, "chains steps"]
+    acceptance: Float[np.ndarray, "chains steps"]
     diverged: np.ndarray
     work: int
 
@@ -48,7 +48,7 @@ class RunOptions:
     Attributes:
         engine: what steps.
         precision: of all numbers.
-        members: chains, particles or networks side by side.
+        chains: chains, particles or networks of an ensemble, side by side.
         seed: of everything.
         thin: steps from one kept draw to the next.
         batch: rows of a minibatch, for the engines that take them.
@@ -57,7 +57,7 @@ class RunOptions:
 
     engine: Engine
     precision: Precision
-    members: int
+    chains: int
     seed: int
     thin: int = 1
     batch: int | None = None
@@ -123,7 +123,7 @@ class Loop:
     @property
     def thin(self) -> int:
         """Steps from one collected position to the next: an engine that optimises collects only its end."""
-        return self.options.thin if self.engine.chains else 1
+        return self.options.thin if self.engine.has_chains else 1
 
     @property
     def key(self) -> Array:
@@ -153,7 +153,7 @@ class Loop:
     def _next_length(self) -> int:
         """That of a chunk; an optimisation's last one is as short as its steps ask for."""
         left = self.engine.warmup - self.done * self.length
-        if not self.engine.chains and self.thin == 1 and left > 0:
+        if not self.engine.has_chains and self.thin == 1 and left > 0:
             return min(self.length, left)
         return self.length
 
@@ -251,7 +251,7 @@ def run_chunk(
             diverged=jnp.any(infos.diverged, axis=0),
             work=jnp.sum(infos.work, axis=0),
         )
-        kept = engine.draws(key, state, 1)[:, 0] if engine.chains else None
+        kept = engine.draws(key, state, 1)[:, 0] if engine.has_chains else None
         return state, (kept, info)
 
     numbers = start + jnp.arange(length * thin, dtype=jnp.int32)
@@ -265,15 +265,15 @@ def _together(positions: list[Any], infos: list[Info]) -> Chunk:
     def joined(leaves: list[Any]) -> np.ndarray:
         return np.concatenate([np.swapaxes(np.asarray(leaf), 0, 1) for leaf in leaves])
 
-    def members(info: Info, leaf: Any) -> np.ndarray:
+    def chains(info: Info, leaf: Any) -> np.ndarray:
         return np.broadcast_to(np.reshape(leaf, (len(leaf), -1)), np.shape(info.log_density))
 
     return Chunk(
         None if positions[0] is None else joined(positions),
         joined([info.log_density for info in infos]),
-        joined([members(info, info.acceptance) for info in infos]),
-        joined([members(info, info.diverged) for info in infos]),
-        sum(int(members(info, info.work).sum()) for info in infos),
+        joined([chains(info, info.acceptance) for info in infos]),
+        joined([chains(info, info.diverged) for info in infos]),
+        sum(int(chains(info, info.work).sum()) for info in infos),
     )
 
 

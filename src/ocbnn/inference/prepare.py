@@ -45,7 +45,7 @@ class Settings:
     """How a run is prepared.
 
     Attributes:
-        warm: the warm start; None goes on from where members start.
+        warm: the warm start; None goes on from where chains start.
         strength: the search for the strength of rules that were given none; None keeps the terms' own.
         nodes: whether gradients of exact engines may use fewer nodes than there are points.
         start: "prior" at draws of the prior, "base" at draws of what a learnt prior was before it learnt
@@ -83,7 +83,7 @@ def prepare(
     if stored is not None:
         return Prepared.restored(model, stored)
     density = density_of(model)
-    positions = starting_positions(model, run.members, run.seed, run.engine, settings.start)
+    positions = starting_positions(model, run.chains, run.seed, run.engine, settings.start)
     check_finite(density, positions, _context(model, run, run.batch))
     seconds: dict[str, float] = {}
     if settings.warm is not None:
@@ -139,7 +139,7 @@ def _warmed(
 
 
 def choose_nodes(
-    density: Density, model: Model, positions: Float[np.ndarray, "members size"]
+    density: Density, model: Model, positions: Float[np.ndarray, "chains size"]
 ) -> tuple[RulePoints, ...] | None:
     """For each rule the fewest nodes whose log-density follows that of all points around the start."""
     if not model.terms:

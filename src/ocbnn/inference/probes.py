@@ -53,11 +53,11 @@ def probe_places(
     each = max(quantities // max(len(probes), 1), 1)
 
     def place(quantity: int) -> str:
-        probe, member = divmod(quantity, each)
+        probe, chain = divmod(quantity, each)
         there = _raw_words(schema, probes[probe])
         if each == 1 or schema is None or schema.target is None or not schema.target.classes:
             return there
-        return f"{there} for {schema.target.name} = {schema.target.classes[member]}"
+        return f"{there} for {schema.target.name} = {schema.target.classes[chain]}"
 
     return place
 

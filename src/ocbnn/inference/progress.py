@@ -31,7 +31,7 @@ class Tick:
         seconds: since the run began.
         rate: steps a second.
         remaining: seconds to the end of the phase at that rate.
-        acceptance: mean over members, of late.
+        acceptance: mean over chains, of late.
         worst_rhat: over the probes so far.
         divergences: of late.
     """

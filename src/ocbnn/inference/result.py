@@ -82,7 +82,7 @@ class Result:
         acceptance: mean of every chain.
         divergences: of every chain.
         work: gradients spent in all, warm-up included.
-        trace: log-density, or the objective, at every step of the warm-up, averaged over members.
+        trace: log-density, or the objective, at every step of the warm-up, averaged over chains.
     """
 
     draws: Float[np.ndarray, "chains draws size"]

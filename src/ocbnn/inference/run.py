@@ -23,7 +23,7 @@ from ocbnn.errors import InferenceError
 from ocbnn.inference.checkpoint import description
 from ocbnn.inference.density import Prepared, parts_of
 from ocbnn.inference.diagnostics import diagnose_run, probe_inputs, varying_ess, worst_ess
-from ocbnn.inference.engines import choose, default_members
+from ocbnn.inference.engines import choose, default_chains
 from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.feed import default_batch
 from ocbnn.inference.loop import CHUNK, Chunk, Loop, RunOptions
@@ -68,7 +68,7 @@ def infer(
     model: Model,
     engine: str | Engine = "auto",
     *,
-    members: int | None = None,
+    chains: int | None = None,
     draws: int = 1000,
     until: ess | None = None,
     seed: int = 0,
@@ -86,7 +86,7 @@ def infer(
     Args:
         model: what to infer; rules without a given strength get one from pilot runs.
         engine: a name in `ENGINES`, an engine with its own settings, or "auto".
-        members: chains, particles or ensemble members; each engine has its own default.
+        chains: chains, particles or networks of an ensemble, side by side; each engine has its own default.
         draws: kept draws of each chain (for engines without chains: draws in all).
         until: draw until an effective sample size is reached, instead of a number of draws.
         seed: of everything. The same seed gives the same draws on the same machine.
@@ -106,20 +106,20 @@ def infer(
     began = time.perf_counter()
     _check_until(until)
     chosen, why = choose(engine, model, along=until is not None)
-    if until is not None and not chosen.chains:
+    if until is not None and not chosen.has_chains:
         raise InferenceError(
             f"until=ess({until.target:g}) asks for draws along chains, but {chosen.name!r} optimises: its "
             "draws are those of its end. Leave until out, or give an engine with chains (hmc, nuts, sgld)."
         )
-    count = default_members(chosen) if members is None else members
+    count = default_chains(chosen) if chains is None else chains
     cores = (os.cpu_count() or 1) if cores is None else cores
-    _check(members=count, draws=draws, thin=thin, batch=batch, cores=cores, seed=seed)
+    _check(chains=count, draws=draws, thin=thin, batch=batch, cores=cores, seed=seed)
     if resume and folder is None:
         raise InferenceError("resume=True needs folder=…, where the run to go on with is.")
     options = RunOptions(
         engine=chosen,
         precision="float32" if chosen.stochastic else "float64",
-        members=int(count),
+        chains=int(count),
         seed=int(seed),
         thin=int(thin),
         batch=default_batch(model) if batch is None else int(batch),
@@ -143,19 +143,19 @@ def infer(
 
 def _require_room(model: Model, run: RunOptions, draws: int) -> None:
     """Refuse a run that would take more memory or time than there is, before it begins."""
-    engine, members, batch = run.engine, run.members, run.batch
+    engine, chains, batch = run.engine, run.chains, run.batch
     number = 4 if engine.stochastic else 8  # bytes
     rows = 0 if model.data is None else len(model.data.inputs)
     rows = rows if batch is None or not engine.stochastic else min(batch, rows)
     units = sum(getattr(model.network, "hidden", ()))
-    chains = members if engine.chains else 1
+    chains = chains if engine.has_chains else 1
     # Draws are held twice while they are put together; a state has a position, a gradient and moments.
-    kept = 2 * chains * draws * model.size + 4 * members * model.size
-    what = f"{engine.name} with {members:,} chains or particles of {model.size:,} weights and {draws:,} draws"
+    kept = 2 * chains * draws * model.size + 4 * chains * model.size
+    what = f"{engine.name} with {chains:,} chains or particles of {model.size:,} weights and {draws:,} draws"
     remedy = "Ask for fewer chains, particles or draws, or for a smaller network."
-    require_memory(number * (kept + members * rows * units), what, remedy)
-    steps = engine.warmup + (draws * run.thin if engine.chains else 0)
-    require_work(steps * max(4 * members * rows * model.size, STEP), f"{what} in {steps:,} steps", remedy)
+    require_memory(number * (kept + chains * rows * units), what, remedy)
+    steps = engine.warmup + (draws * run.thin if engine.has_chains else 0)
+    require_work(steps * max(4 * chains * rows * model.size, STEP), f"{what} in {steps:,} steps", remedy)
 
 
 def _check(*, seed: int, **counts: int | None) -> None:
@@ -206,7 +206,7 @@ class _Run:
             self._sample(draws, until)
         except KeyboardInterrupt:
             self.complete = False
-            if not (self.kept or (self.warm and not self.engine.chains)):
+            if not (self.kept or (self.warm and not self.engine.has_chains)):
                 raise KeyboardInterrupt(self._nothing_kept()) from None
         return self._result(draws, why, began)
 
@@ -228,7 +228,7 @@ class _Run:
     def _warm_steps(self) -> int:
         """Of the warm-up, as ticks count them: an optimisation ends with its last step, not with a chunk."""
         whole = self._warm_chunks * self.loop.length
-        return min(whole, self.engine.warmup) if not self.engine.chains else whole
+        return min(whole, self.engine.warmup) if not self.engine.has_chains else whole
 
     def _file(self, chunk: Chunk) -> None:
         if len(self.warm) < self._warm_chunks:
@@ -246,8 +246,8 @@ class _Run:
 
     def _sample(self, draws: int, until: ess | None) -> None:
         while len(self.warm) < self._warm_chunks:
-            self._step("warm-up" if self.engine.chains else "optimise")
-        if not self.engine.chains:
+            self._step("warm-up" if self.engine.has_chains else "optimise")
+        if not self.engine.has_chains:
             return
         self.wanted = draws if until is None else min(CHUNK, until.most)
         while True:
@@ -306,10 +306,10 @@ class _Run:
 
     def _blame(self, chunk: Chunk) -> str:
         """Which part of the density is not finite any more, at the latest positions."""
-        member = int(np.flatnonzero(~np.isfinite(chunk.log_density[:, -1]))[0])
+        chain = int(np.flatnonzero(~np.isfinite(chunk.log_density[:, -1]))[0])
         step = self.loop.done * self.loop.length * self.loop.thin
-        step = step if self.engine.chains else min(step, self.engine.warmup)
-        said = f"After step {step:,} the log-density of member {member + 1} is not finite any more"
+        step = step if self.engine.has_chains else min(step, self.engine.warmup)
+        said = f"After step {step:,} the log-density of chain {chain + 1} is not finite any more"
         draws = self.loop.final_draws(16).reshape(-1, self.prepared.model.size)
         remedy = (
             f"Lower the learning rate or step size of {self.engine.name!r}, or check what that part sees."
@@ -325,7 +325,7 @@ class _Run:
 
     def _result(self, draws: int, why: str, began: float) -> Result:
         model, loop = self.prepared.model, self.loop
-        along = self.engine.chains
+        along = self.engine.has_chains
         count = min(self.wanted, self._drawn) if self.complete else self._drawn
         if along:
             chunks = [chunk for chunk, _ in self.kept]
@@ -379,7 +379,7 @@ class _Run:
     def _judge(self, draws: np.ndarray) -> tuple[RuleOutcome, ...]:
         """What became of each rule; none where this is interrupted, and the draws are kept."""
         try:
-            return judge(self.prepared, draws, self.seed, chains=self.engine.chains)
+            return judge(self.prepared, draws, self.seed, has_chains=self.engine.has_chains)
         except KeyboardInterrupt:
             self.complete = False
             return ()
@@ -387,7 +387,7 @@ class _Run:
     def _interrupted(self) -> str:
         if self.complete:
             return ""
-        if self.engine.chains:
+        if self.engine.has_chains:
             return f"interrupted after {self._drawn:,} draws of each chain; "
         steps = min(len(self.warm) * self.loop.length, self.engine.warmup)
         return f"interrupted after {steps:,} of {self.engine.warmup:,} steps; "

@@ -39,7 +39,7 @@ from ocbnn.model.outputs import model_outputs
 
 MOST_PROBED = 16
 PILOT_DRAWS = 400
-ALONE_MEMBERS, ALONE_STRENGTH = 8, 1e3
+ALONE_CHAINS, ALONE_STRENGTH = 8, 1e3
 NEAR = 5.0
 """Times the tolerance: within it a rule that was given points is tried again with the same strength."""
 ENDED = 2  # pilots that were worse, one after the other: more strength does not help
@@ -95,11 +95,11 @@ class StrengthSearch:
             loop = Loop.start(prepared, replace(pilot, seed=seed + number), tunings=tunings)
             draws, prepared = self._pilot(prepared, loop, first=number == 0)
             prepared.seconds["compile"] = prepared.seconds.get("compile", 0.0) + loop.compile_seconds
-            if engine.chains and not engine.stochastic:
+            if engine.has_chains and not engine.stochastic:
                 tunings = [settling(state.tuning, engine.warmup) for state in loop.states]
             rules = prepared.model.terms
             checks = [
-                pilot_check(prepared.model, rule, draws, seed + number, chains=engine.chains)
+                pilot_check(prepared.model, rule, draws, seed + number, has_chains=engine.has_chains)
                 for rule in rules
             ]
             met = [check.shown_within(self.aim * check.tolerance) for check in checks]
@@ -140,7 +140,7 @@ class StrengthSearch:
 
     def _shortened(self, engine: Engine) -> Engine:
         """An engine that optimises, with fewer steps; one that draws along is as it is."""
-        if engine.chains or engine.warmup <= self.steps or not hasattr(engine, "steps"):
+        if engine.has_chains or engine.warmup <= self.steps or not hasattr(engine, "steps"):
             return engine
         return replace(engine, steps=self.steps)  # type: ignore[type-var]
 
@@ -149,7 +149,7 @@ class StrengthSearch:
     ) -> tuple[Float[np.ndarray, "chains draws size"], Prepared]:
         """Draws of a short run, and the same density with the run's end as its start."""
         engine = loop.engine
-        if not engine.chains:
+        if not engine.has_chains:
             work = sum(loop.advance().work for _ in range(-(-engine.warmup // loop.length)))
             return loop.final_draws(PILOT_DRAWS), replace(prepared, work=prepared.work + work)
         work, warmup = 0, engine.warmup if first else int(SETTLING * engine.warmup)
@@ -255,12 +255,12 @@ def _effective(prepared: Prepared, draws: Float[np.ndarray, "chains draws size"]
 
 
 def judge(
-    prepared: Prepared, draws: Float[np.ndarray, "chains draws size"], seed: int, *, chains: bool
+    prepared: Prepared, draws: Float[np.ndarray, "chains draws size"], seed: int, *, has_chains: bool
 ) -> tuple[RuleOutcome, ...]:
     """How every rule fares under the kept draws, on points that neither the prior nor a pilot has seen."""
     model, outcomes = prepared.model, []
     for index, rule in enumerate(model.terms):
-        check = pilot_check(model, rule, draws, seed + 10**6, chains=chains)
+        check = pilot_check(model, rule, draws, seed + 10**6, has_chains=has_chains)
         found = bool(prepared.strengths.searched[index])
         outcome = _outcome(rule, check, float(rule.points.strength), found=found)
         if outcome.unmet:
@@ -268,7 +268,7 @@ def judge(
             outcome = replace(outcome, reason=unmet_reason(model, rule, check, alone, found=found))
         outcomes.append(outcome)
     for rule in model.learnt:
-        check = pilot_check(model, rule, draws, seed + 10**6, chains=chains)
+        check = pilot_check(model, rule, draws, seed + 10**6, has_chains=has_chains)
         outcome = replace(_outcome(rule, check, math.nan, found=False), learnt=True)
         if outcome.unmet:
             outcome = replace(outcome, reason=learnt_unmet_reason(model, rule, check))
@@ -294,6 +294,6 @@ def _fitted_alone(prepared: Prepared, index: int, seed: int) -> RuleCheck | None
         rule.points._replace(strength=max(float(rule.points.strength), ALONE_STRENGTH) if i == index else 0.0)
         for i, rule in enumerate(rules)
     )
-    start = starting_positions(prepared.model, ALONE_MEMBERS, seed)
+    start = starting_positions(prepared.model, ALONE_CHAINS, seed)
     fitted = WarmStart().optimise(prepared.density, start, Context(None, points, points))
-    return pilot_check(prepared.model, rules[index], fitted[:, None], seed, chains=False)
+    return pilot_check(prepared.model, rules[index], fitted[:, None], seed, has_chains=False)

@@ -35,7 +35,7 @@ ROOM = 64
 """Places for points that a rule is given at a time: each time the shapes change, and all is compiled anew."""
 
 Start = Literal["small", "prior", "base"]
-"""Where members start: as networks usually do, or at draws of the prior, or of what it was before rules."""
+"""Where chains start: as networks usually do, or at draws of the prior, or of what it was before rules."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class WarmStart:
         annealing: the share of the steps over which strength grows from 0, with the third power.
         searches: how often violating points are looked for, each followed by the steps after the annealing.
         found: how many of them may join each rule's points in one search.
-        retries: how often members that ended far below the best start anew.
+        retries: how often chains that ended far below the best start anew.
         rows: maximum number of rows per warm-start step, for engines that take minibatches; fewer where many
             chains of many weights would take longer over them than the engine does.
     """
@@ -62,7 +62,7 @@ class WarmStart:
     retries: int = 3
 
     def affordable_rows(self, weights: int) -> int:
-        """Rows with which the steps of so many weights, of all members together, stay within `MOST_WORK`."""
+        """Rows with which the steps of so many weights, of all chains together, stay within `MOST_WORK`."""
         return min(self.rows, MOST_WORK // max(self.steps * weights, 1))
 
     def reserved(self, model: Model) -> Model:
@@ -74,13 +74,13 @@ class WarmStart:
     def optimise(
         self,
         density: Density,
-        positions: Float[np.ndarray, "members size"],
+        positions: Float[np.ndarray, "chains size"],
         context: Context,
         *,
         annealed: bool = True,
         guide: Density | None = None,
-    ) -> Float[np.ndarray, "members size"]:
-        """Positions of high density, one for each member; `guide` is climbed while strength grows."""
+    ) -> Float[np.ndarray, "chains size"]:
+        """Positions of high density, one for each chain; `guide` is climbed while strength grows."""
         begin = jnp.asarray(0 if annealed else int(self.annealing * self.steps))
         optimise = density.program(_optimise, self, None if guide is density else guide)
         return np.asarray(optimise(begin, jnp.asarray(positions), context))
@@ -88,14 +88,14 @@ class WarmStart:
     def without_stragglers(
         self,
         density: Density,
-        positions: Float[np.ndarray, "members size"],
+        positions: Float[np.ndarray, "chains size"],
         context: Context,
-        again: Callable[[int], Float[np.ndarray, "members size"]],
-    ) -> Float[np.ndarray, "members size"]:
+        again: Callable[[int], Float[np.ndarray, "chains size"]],
+    ) -> Float[np.ndarray, "chains size"]:
         """The positions with those replaced whose density is negligible beside the best one's.
 
         Their basins have no mass worth a chain, but a chain that starts there may never leave. `again` gives
-        other optimised positions; where that fails too, a member starts where a better one does.
+        other optimised positions; where that fails too, a chain starts where a better one does.
         """
         positions = np.array(positions)
         log_density = density.program(_log_densities)
@@ -108,7 +108,7 @@ class WarmStart:
             positions[lost] = np.resize(others, (lost.sum(), density.size))
         return positions
 
-    def add_found_points(self, key: int, model: Model, positions: Float[np.ndarray, "members size"]) -> Model:
+    def add_found_points(self, key: int, model: Model, positions: Float[np.ndarray, "chains size"]) -> Model:
         """The model with points added where these networks break a rule; the same model where none do."""
         rules = list(model.terms)
         for index, rule in enumerate(rules):
@@ -124,13 +124,13 @@ class WarmStart:
 
 
 def starting_positions(
-    model: Model, members: int, seed: int, engine: Engine | None = None, start: Start | None = None
-) -> Float[np.ndarray, "members size"]:
+    model: Model, chains: int, seed: int, engine: Engine | None = None, start: Start | None = None
+) -> Float[np.ndarray, "chains size"]:
     """Draws of the base prior for chains, and of one that has learnt rules for all, unless `start` is given.
 
     Optimisers start smaller otherwise, where no layer is saturated.
     """
-    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 10**7), members)
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 10**7), chains)
     prior = model.base
     if start is None:
         optimised = engine is None or engine.stochastic
@@ -204,11 +204,11 @@ def _optimise(
 
         return jax.lax.fori_loop(first, last, one, carry)
 
-    def member(w: Array) -> Array:
+    def chain(w: Array) -> Array:
         carry = (w, optimiser.init(w))
         if guide is not None:
             carry = climb(guide, begin, annealed, carry)
             return climb(density, annealed, steps, carry)[0]
         return climb(density, begin, steps, carry)[0]
 
-    return jax.vmap(member)(positions)
+    return jax.vmap(chain)(positions)

@@ -270,7 +270,7 @@ def _provenance(result: Result) -> dict[str, Any]:
             "network": repr(model.network),
             "likelihood": repr(model.likelihood),
             "engine": result.engine,
-            "chains": engine is None or engine.chains,
+            "chains": engine is None or engine.has_chains,
             "settings": result.settings,
             "seed": result.seed,
             "versions": {"ocbnn": __version__} | {name: version(name) for name in LIBRARIES},

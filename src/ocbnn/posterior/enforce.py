@@ -139,7 +139,7 @@ def reject(
     return Rejection(
         posterior=enforced,
         acceptance=share_figure(
-            share, before, chains=posterior.has_chains, draws=posterior.draws, confidence=confidence
+            share, before, has_chains=posterior.has_chains, draws=posterior.draws, confidence=confidence
         ),
         by_chain=mask.sum(axis=1) / np.maximum(before.sum(axis=1), 1),
         empty_chains=tuple(int(chain) for chain in np.flatnonzero(~mask.any(axis=1))),

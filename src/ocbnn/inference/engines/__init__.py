@@ -27,7 +27,7 @@ ENGINES: dict[str, type[Engine]] = {
     "ensemble": Ensemble,
 }
 
-MEMBERS = {"hmc": 8, "nuts": 4, "svgd": 50, "bbb": 1, "sgld": 4, "ensemble": 20}
+CHAINS = {"hmc": 8, "nuts": 4, "svgd": 50, "bbb": 1, "sgld": 4, "ensemble": 20}
 
 # A gradient of all rows costs about rows × weights, and chains need some ten thousand of them: minutes.
 MOST_WORK = 1e6
@@ -92,6 +92,6 @@ def _suited(model: Model, along: bool) -> tuple[Engine, str]:
     )
 
 
-def default_members(engine: Engine) -> int:
-    """How many chains, particles or members an engine runs unless told."""
-    return MEMBERS.get(engine.name, 4)
+def default_chains(engine: Engine) -> int:
+    """How many chains, particles or networks an engine runs by default."""
+    return CHAINS.get(engine.name, 4)

@@ -22,7 +22,7 @@ State = Any
 
 
 class Info(NamedTuple):
-    """What one step says of itself, each for every member of the group.
+    """What one step says of itself, each for every chain of the group.
 
     Attributes:
         log_density: at the new position (for a variational engine: its objective).
@@ -31,8 +31,8 @@ class Info(NamedTuple):
         work: gradients spent.
     """
 
-    log_density: Float[Array, " members"]
-    acceptance: Float[Array, " members"]
+    log_density: Float[Array, " chains"]
+    acceptance: Float[Array, " chains"]
     diverged: Array
     work: Array
 
@@ -43,27 +43,27 @@ class Engine(Protocol):
 
     name: ClassVar[str]
     stochastic: ClassVar[bool]  # steps see a minibatch and fresh points
-    chains: ClassVar[bool]  # every step is a draw of a chain; else draws come from the final state
+    has_chains: ClassVar[bool]  # every step is a draw of a chain; else draws come from the final state
 
     @property
     def warmup(self) -> int:
         """Steps whose positions are not kept: adaptation, or the whole optimisation."""
         ...
 
-    def groups(self, members: int, cores: int) -> tuple[int, ...]:
-        """How many members (chains, particles, …) run together in each group; groups run side by side."""
+    def groups(self, chains: int, cores: int) -> tuple[int, ...]:
+        """How many chains (or particles) run together in each group; groups run side by side."""
         ...
 
     def init(
-        self, density: Density, key: Array, positions: Float[Array, "members size"], context: Context
+        self, density: Density, key: Array, positions: Float[Array, "chains size"], context: Context
     ) -> State:
         """The state at the given positions."""
         ...
 
     def step(self, density: Density, key: Array, state: State, context: Context) -> tuple[State, Info]:
-        """One step of all members; jittable."""
+        """One step of all chains; jittable."""
         ...
 
     def draws(self, key: Array, state: State, count: int) -> Float[Array, "chains draws size"]:
-        """Draws of a state: the members' positions `(members, 1, size)` for engines with chains."""
+        """Draws of a state: the chains' positions `(chains, 1, size)` for engines with chains."""
         ...

@@ -40,7 +40,7 @@ class Variational(NamedTuple):
 
 
 class BbbState(NamedTuple):
-    """One q for each member, and what the optimiser remembers."""
+    """One q for each chain, and what the optimiser remembers."""
 
     q: Variational
     optimizer: Any
@@ -64,7 +64,7 @@ class Bbb(Climbing):
 
     name: ClassVar[str] = "bbb"
     stochastic: ClassVar[bool] = True
-    chains: ClassVar[bool] = False
+    has_chains: ClassVar[bool] = False
 
     steps: int = 5000
     draws_per_step: int = 5
@@ -86,7 +86,7 @@ class Bbb(Climbing):
             raise InferenceError(f'initial_mean is "start", "zero" or "normal", not {self.initial_mean!r}.')
 
     def init(
-        self, density: Density, key: Array, positions: Float[Array, "members size"], context: Context
+        self, density: Density, key: Array, positions: Float[Array, "chains size"], context: Context
     ) -> BbbState:
         match self.initial_mean:
             case "start":
@@ -113,7 +113,7 @@ class Bbb(Climbing):
         return BbbState(q, optimizer), Info(elbo, jnp.ones_like(elbo), ~finite, work)
 
     def draws(self, key: Array, state: BbbState, count: int) -> Float[Array, "chains draws size"]:
-        """So many independent draws of each member's q."""
+        """So many independent draws of each chain's q."""
         mean, scale = state.q.mean, state.q.scale
         noise = jax.random.normal(key, (len(mean), count, mean.shape[1]), mean.dtype)
         return mean[:, None] + scale[:, None] * noise

@@ -1,14 +1,14 @@
 """An ensemble of independently optimised networks: the baseline people know (Lakshminarayanan et al. 2017).
 
-Each member climbs to a mode of the posterior from its own start. With `anchored`, each climbs its own tilted
+Each network climbs to a mode of the posterior from its own start. With `anchored`, each climbs its own tilted
 density instead,
 
     log p(w | D) + ξᵀw,   ξ ~ N(0, F),   F the prior's precision plus the likelihood's Fisher information,
 
 drawn as an anchor from the base prior and a score of data simulated at the start. For a linear network with
-Gaussian noise, and no rules, the members are then exact, independent draws of the posterior: the tilted
+Gaussian noise, and no rules, the networks are then exact, independent draws of the posterior: the tilted
 density's mode is F⁻¹(b + ξ) (randomised maximum a posteriori). Rules are not perturbed: they can only draw
-members closer together.
+networks closer together.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from ocbnn.model.priors import as_diagonal
 
 
 class EnsembleState(NamedTuple):
-    """The members, what tilts each one's density, and what the optimiser remembers."""
+    """The networks, what tilts each one's density, and what the optimiser remembers."""
 
-    positions: Float[Array, "members size"]
-    tilt: Float[Array, "members size"]
+    positions: Float[Array, "networks size"]
+    tilt: Float[Array, "networks size"]
     optimizer: Any
 
 
@@ -45,12 +45,12 @@ class Ensemble(Climbing):
         optimizer: "adam", "adagrad", "rmsprop" or "sgd".
         learning_rate: the first one.
         decay: how the learning rate falls over the steps: "cosine", "exponential" or "constant".
-        anchored: tilt each member's density by a draw, so that members differ as the posterior does.
+        anchored: tilt each network's density by a draw, so that networks differ as the posterior does.
     """
 
     name: ClassVar[str] = "ensemble"
     stochastic: ClassVar[bool] = True
-    chains: ClassVar[bool] = False
+    has_chains: ClassVar[bool] = False
 
     steps: int = 2000
     optimizer: str = "adam"
@@ -62,7 +62,7 @@ class Ensemble(Climbing):
         _ = self.ascent
 
     def init(
-        self, density: Density, key: Array, positions: Float[Array, "members size"], context: Context
+        self, density: Density, key: Array, positions: Float[Array, "networks size"], context: Context
     ) -> EnsembleState:
         tilt = jnp.zeros_like(positions)
         if self.anchored:
@@ -80,8 +80,8 @@ class Ensemble(Climbing):
         info = Info(log_density, jnp.ones_like(log_density), ~finite, jnp.ones((), jnp.int32))
         return EnsembleState(positions, state.tilt, optimizer), info
 
-    def draws(self, key: Array, state: EnsembleState, count: int) -> Float[Array, "chains draws size"]:
-        """The members themselves, whatever the count: there are no others."""
+    def draws(self, key: Array, state: EnsembleState, count: int) -> Float[Array, "networks draws size"]:
+        """The networks themselves, whatever the count: there are no others."""
         return state.positions[None]
 
 

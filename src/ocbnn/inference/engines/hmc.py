@@ -33,9 +33,9 @@ CAREFUL_STEP = 0.2
 class HmcState(NamedTuple):
     """Positions with their exact log-density and the surrogate's gradient there."""
 
-    positions: Float[Array, "members size"]
-    log_density: Float[Array, " members"]
-    gradient: Float[Array, "members size"]
+    positions: Float[Array, "chains size"]
+    log_density: Float[Array, " chains"]
+    gradient: Float[Array, "chains size"]
     tuning: Tuning
 
 
@@ -62,7 +62,7 @@ class Hmc:
 
     name: ClassVar[str] = "hmc"
     stochastic: ClassVar[bool] = False
-    chains: ClassVar[bool] = True
+    has_chains: ClassVar[bool] = True
 
     trajectory: float = 2.0
     jitter: bool = True
@@ -79,13 +79,13 @@ class Hmc:
     def schedule(self) -> Schedule:
         return Schedule(self.warmup if self.adapt else 0, self.target_acceptance)
 
-    def groups(self, members: int, cores: int) -> tuple[int, ...]:
+    def groups(self, chains: int, cores: int) -> tuple[int, ...]:
         """Chains of one core move together: they share the number of steps and fill the vector units."""
-        cores = min(members, cores)
-        return tuple(members // cores + (i < members % cores) for i in range(cores))
+        cores = min(chains, cores)
+        return tuple(chains // cores + (i < chains % cores) for i in range(cores))
 
     def init(
-        self, density: Density, key: Array, positions: Float[Array, "members size"], context: Context
+        self, density: Density, key: Array, positions: Float[Array, "chains size"], context: Context
     ) -> HmcState:
         log_density = jax.vmap(lambda w: density.log_density(w, context))(positions)
         gradient = force_of(density, context, self.gradients)(positions)
@@ -145,13 +145,13 @@ class Hmc:
         return state.positions[:, None, :]
 
 
-def kinetic(momenta: Float[Array, "members size"], inverse_mass: Float[Array, " size"]) -> Array:
-    """Kinetic energy of every member."""
+def kinetic(momenta: Float[Array, "chains size"], inverse_mass: Float[Array, " size"]) -> Array:
+    """Kinetic energy of every chain."""
     return 0.5 * jnp.sum(momenta * momenta * inverse_mass, axis=-1)
 
 
 def force_of(density: Density, context: Context, kind: Precision) -> Callable[[Array], Array]:
-    """The surrogate's gradient at every member's position, computed in that precision."""
+    """The surrogate's gradient at every chain's position, computed in that precision."""
     if kind == "float32":
         context = jax.tree.map(_single, context)
 
@@ -171,9 +171,9 @@ def _single(leaf: Array) -> Array:
 def leapfrog(
     density: Density,
     context: Context,
-    positions: Float[Array, "members size"],
-    momenta: Float[Array, "members size"],
-    gradient: Float[Array, "members size"],
+    positions: Float[Array, "chains size"],
+    momenta: Float[Array, "chains size"],
+    gradient: Float[Array, "chains size"],
     step_size: Float[Array, ""],
     inverse_mass: Float[Array, " size"],
     steps: Array,

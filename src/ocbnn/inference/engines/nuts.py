@@ -39,7 +39,7 @@ class Nuts:
 
     name: ClassVar[str] = "nuts"
     stochastic: ClassVar[bool] = False
-    chains: ClassVar[bool] = True
+    has_chains: ClassVar[bool] = True
 
     target_acceptance: float = 0.8
     warmup: int = 500
@@ -51,11 +51,11 @@ class Nuts:
         """When step size and metric adapt."""
         return Schedule(self.warmup, self.target_acceptance)
 
-    def groups(self, members: int, cores: int) -> tuple[int, ...]:
-        return (1,) * members
+    def groups(self, chains: int, cores: int) -> tuple[int, ...]:
+        return (1,) * chains
 
     def init(
-        self, density: Density, key: Array, positions: Float[Array, "members size"], context: Context
+        self, density: Density, key: Array, positions: Float[Array, "chains size"], context: Context
     ) -> NutsState:
         chains = jax.vmap(lambda w: nuts.init(w, lambda v: density.log_density(v, context)))(positions)
         return NutsState(chains, self.schedule.init(positions.shape[1], self.step_size, positions.dtype))

@@ -36,8 +36,8 @@ DECAYS: dict[str, Callable[[float, int], optax.Schedule]] = {
     "constant": lambda rate, steps: optax.constant_schedule(rate),
 }
 
-# Rows times weights of one member from which on members are evaluated in two halves, which XLA may run on two
-# cores, and from which on one after the other.
+# Rows times weights of one particle from which on particles are evaluated in two halves, which XLA may run
+# on two cores, and from which on one after the other.
 HALVED_WORK, LOOPED_WORK = 200_000, 5_000_000
 
 
@@ -75,7 +75,7 @@ class Ascent:
 
 
 class Climbing:
-    """Engines whose members climb together, in one group, for a number of steps that is fixed beforehand."""
+    """Engines whose particles climb together, in one group, for a fixed number of steps."""
 
     steps: int
     optimizer: str
@@ -90,23 +90,23 @@ class Climbing:
     def warmup(self) -> int:
         return self.steps
 
-    def groups(self, members: int, cores: int) -> tuple[int, ...]:
-        """One group: members feel each other, or are one large product that occupies all cores."""
-        return (members,)
+    def groups(self, particles: int, cores: int) -> tuple[int, ...]:
+        """One group: particles feel each other, or are one large product that occupies all cores."""
+        return (particles,)
 
 
 class Slopes(NamedTuple):
-    """Log-densities and their gradients; a member whose own are not finite has gradient 0, and says so."""
+    """Log-densities and their gradients; a particle whose own are not finite has gradient 0, and says so."""
 
-    log_density: Float[Array, " members"]
-    gradient: Float[Array, "members size"]
+    log_density: Float[Array, " particles"]
+    gradient: Float[Array, "particles size"]
     finite: Array
 
 
-def slopes(density: Density, positions: Float[Array, "members size"], context: Context) -> Slopes:
-    """Log-density and gradient at every member's position.
+def slopes(density: Density, positions: Float[Array, "particles size"], context: Context) -> Slopes:
+    """Log-density and gradient at every particle's position.
 
-    A member stays where it is finite rather than become NaN: one bad minibatch does not end the run, and if
+    A particle stays where it is finite rather than become NaN: one bad minibatch does not end the run, and if
     it goes on, the position is there to ask which part of the density is to blame.
     """
     value_and_gradient = jax.value_and_grad(lambda w: density.log_density(w, context))

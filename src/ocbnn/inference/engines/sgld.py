@@ -34,11 +34,11 @@ POWER_ITERATIONS = 30
 class SgldState(NamedTuple):
     """The chains; a; how many steps they made; squared gradients; the last position of a sampling phase."""
 
-    positions: Float[Array, "members size"]
+    positions: Float[Array, "chains size"]
     step_size: Float[Array, ""]
     iteration: Array
-    squares: Float[Array, "members size"]
-    kept: Float[Array, "members size"]
+    squares: Float[Array, "chains size"]
+    kept: Float[Array, "chains size"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Sgld:
 
     name: ClassVar[str] = "sgld"
     stochastic: ClassVar[bool] = True
-    chains: ClassVar[bool] = True
+    has_chains: ClassVar[bool] = True
 
     warmup: int = 2000
     step_size: float | None = None
@@ -96,10 +96,10 @@ class Sgld:
         """Steps at the start of each cycle that explore."""
         return 0 if self.cycle is None else min(math.ceil(self.exploration * self.cycle), self.cycle - 1)
 
-    def groups(self, members: int, cores: int) -> tuple[int, ...]:
+    def groups(self, chains: int, cores: int) -> tuple[int, ...]:
         """Chains are spread over the cores."""
-        cores = min(members, cores)
-        return tuple(members // cores + (i < members % cores) for i in range(cores))
+        cores = min(chains, cores)
+        return tuple(chains // cores + (i < chains % cores) for i in range(cores))
 
     def step_size_at(self, iteration: Array, first: float | Array) -> Float[Array, ""]:
         """The step size ε_t, where a is `first`."""
@@ -114,11 +114,11 @@ class Sgld:
         return jnp.asarray(True) if self.cycle is None else iteration % self.cycle >= self.exploring
 
     def init(
-        self, density: Density, key: Array, positions: Float[Array, "members size"], context: Context
+        self, density: Density, key: Array, positions: Float[Array, "chains size"], context: Context
     ) -> SgldState:
         squares = jnp.zeros_like(positions)
         if self.preconditioned:
-            # Gradients of one member are one number for each weight: their mean over members starts V.
+            # Gradients of one chain are one number for each weight: their mean over chains starts V.
             gradient = slopes(density, positions, context).gradient
             squares = jnp.broadcast_to(jnp.mean(gradient * gradient, axis=0), positions.shape)
         return SgldState(
@@ -163,8 +163,8 @@ class Sgld:
 
 
 def largest_curvatures(
-    density: Density, key: Array, positions: Float[Array, "members size"], context: Context
-) -> Float[Array, " members"]:
+    density: Density, key: Array, positions: Float[Array, "chains size"], context: Context
+) -> Float[Array, " chains"]:
     """The largest |eigenvalue| of the log-density's Hessian at every position, by power iteration."""
     gradient = jax.grad(lambda w: density.log_density(w, context))
 

@@ -24,7 +24,7 @@ from ocbnn.inference.engines.stein import stein_direction
 class SvgdState(NamedTuple):
     """The particles, and what the optimiser remembers."""
 
-    positions: Float[Array, "members size"]
+    positions: Float[Array, "particles size"]
     optimizer: Any
 
 
@@ -42,7 +42,7 @@ class Svgd(Climbing):
 
     name: ClassVar[str] = "svgd"
     stochastic: ClassVar[bool] = True
-    chains: ClassVar[bool] = False
+    has_chains: ClassVar[bool] = False
 
     steps: int = 2000
     optimizer: str = "adam"
@@ -56,7 +56,7 @@ class Svgd(Climbing):
             raise InferenceError(f"The kernel's bandwidth must be positive, not {self.bandwidth}.")
 
     def init(
-        self, density: Density, key: Array, positions: Float[Array, "members size"], context: Context
+        self, density: Density, key: Array, positions: Float[Array, "particles size"], context: Context
     ) -> SvgdState:
         return SvgdState(positions, self.ascent.init(positions))
 
@@ -70,6 +70,6 @@ class Svgd(Climbing):
         ones = jnp.ones_like(log_density)
         return SvgdState(positions, optimizer), Info(log_density, ones, ~finite, jnp.ones((), jnp.int32))
 
-    def draws(self, key: Array, state: SvgdState, count: int) -> Float[Array, "chains draws size"]:
+    def draws(self, key: Array, state: SvgdState, count: int) -> Float[Array, "particles draws size"]:
         """The particles themselves, whatever the count: there are no others."""
         return state.positions[None]

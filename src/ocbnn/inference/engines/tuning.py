@@ -55,7 +55,7 @@ class Schedule:
         )
 
     def update(
-        self, tuning: Tuning, positions: Float[Array, "members size"], acceptance: Float[Array, ""]
+        self, tuning: Tuning, positions: Float[Array, "chains size"], acceptance: Float[Array, ""]
     ) -> Tuning:
         """Learn from one step; after the warm-up only the count goes on."""
         if self.warmup == 0:
