@@ -31,6 +31,7 @@ def differences(before: Any, now: Any, place: str = "") -> list[str]:
     return [] if before == now else [f"{place}: {before!r} → {now!r}"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_rules_mean_what_they_meant(name: str) -> None:
     before = json.loads(path(name).read_text())
