@@ -117,8 +117,8 @@ def test_conflict_and_report_speak_of_them(posterior: Posterior) -> None:
     found = conflict(ruled, posterior, points=40)
     assert [each.text for each in found] == [RISES.text(ruled.schema), AVERAGE.text(ruled.schema)]
     evidence = gather(ruled, without=posterior, points=40)
-    assert [rule.verdict for rule in evidence.rules] == ["unmet", "unmet"]
-    assert [rule.violation.value for rule in evidence.rules] == pytest.approx([0.4, 0.2])
+    assert [rule.check.verdict for rule in evidence.rules] == ["unmet", "unmet"]
+    assert [rule.check.violation.value for rule in evidence.rules] == pytest.approx([0.4, 0.2])
 
 
 def test_rows_cannot_contradict_them_one_by_one() -> None:

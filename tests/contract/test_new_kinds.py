@@ -225,7 +225,7 @@ def test_the_report_shows_it(fit: OCBNNRegressor, without: Posterior, tmp_path: 
     evidence = gather(fit.posterior_, without=without, frame=frame, points=100)
     page = write(evidence, fit.posterior_, tmp_path / "report.html").read_text()
     assert fit.rules_[0].requirement.text("y") in page
-    assert evidence.rules[0].verdict in page
+    assert evidence.rules[0].check.verdict in page
 
 
 @pytest.mark.parametrize("kind", ["pair", "population"])

@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 from ocbnn.inference import InferenceError, Result, Settings, StrengthSearch, ess, infer
+from ocbnn.inference.density import density_of
 from ocbnn.inference.engines.base import Info
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.inference.engines.hmc import Hmc
@@ -413,10 +414,9 @@ def test_a_model_goes_when_nobody_has_it_any_more() -> None:
     rules = ["if 0.5 <= x <= 1 then y >= 1"]
     model = line_model(hidden=(), rules=rules, strength=10.0, term="negative-exponential")
     infer(model, SHORT["hmc"], chains=2, draws=10, prepare_with=QUICK, cores=1)
-    kept = [
-        weakref.ref(each) for each in (model, model.kept["density"], model.kept["guide"], model.data.inputs)
-    ]
-    del model
+    density = density_of(model)
+    kept = [weakref.ref(each) for each in (model, density, density.guide, model.data.inputs)]
+    del model, density
     gc.collect()
     assert [each() for each in kept] == [None] * len(kept)
 
