@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -87,9 +88,12 @@ def frozen() -> Case:
     return Case(lines(slope, intercept, ["if x > 1 then y <= 3"]), None, None)
 
 
+REFUSED = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]"
+
+
 def odd(name: str, text: str) -> Case:
     """Names that a user may choose: `name` of a column and of the target, `text` of everything else."""
-    label = text.encode(errors="replace").decode()  # a DataFrame holds no half of a pair of surrogates
+    label = re.sub(REFUSED, "?", text)  # a schema refuses such labels; rules and units may hold them
     columns = (
         Column("x", "continuous", (-2.0, 2.0), unit=text),
         Column(name, "category", (0.0, 1.0), levels=(label, "b")),

@@ -60,13 +60,20 @@ def conditional(term, sampler):
         parse_rule(f"if age <= 70 and ward in {{ICU, general}} and lactate > 1 then {second}", schema),
     ]
     return Model.build(
-        frame=frame, schema=schema, rules=rules, term=term, sampler=sampler, points=POINTS, hidden=(3,)
-    ).prior
+        frame=frame,
+        schema=schema,
+        rules=rules,
+        term=term,
+        sampler=sampler,
+        points=POINTS,
+        hidden=(3,),
+        noise=None if target == "outcome" else 1.0,
+    )
 
 
 @cache
 def compiled(term):
-    return jax.jit(jax.value_and_grad(conditional(term, None).log_density))
+    return jax.jit(jax.value_and_grad(conditional(term, None).log_prior))
 
 
 def test_every_term_has_rules_here():
@@ -78,7 +85,7 @@ def test_every_term_has_rules_here():
 def test_the_log_prior_and_its_gradient_are_finite(term, sampler):
     prior = conditional(term, sampler)
     w = np.random.default_rng(1).normal(size=prior.size)
-    for rule in prior.rules:
+    for rule in prior.terms:
         assert rule.points.coded.shape == (POINTS, 8)
         assert np.all(rule.rule.region.contains(rule.points.coded, rule.schema))
     with jax.enable_x64(True):

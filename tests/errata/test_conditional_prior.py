@@ -51,12 +51,13 @@ def test_c1_forbidden_classes_get_the_papers_alpha_and_the_reference_codes_only_
 
 def test_c2_points_and_rules_are_multiplied_and_averaging_is_a_setting(frame):
     rules = ["if -0.3 <= x <= 0.3 then 2.5 <= y <= 3", "if x > 1 then y <= 2"]
-    settings = {"frame": frame, "target": "y", "rules": rules, "term": "negative-exponential", "points": 8}
+    settings = {"frame": frame, "target": "y", "rules": rules, "noise": 1.0, "points": 8}
+    settings |= {"term": "negative-exponential"}
     w = np.random.default_rng(0).normal(size=32)
-    summed, averaged = (Model.build(reduction=reduction, **settings).prior for reduction in ("sum", "mean"))
-    total = jax.jit(summed.log_density)(w[:31]) - summed.base.log_density(w[:31])
+    summed, averaged = (Model.build(reduction=reduction, **settings) for reduction in ("sum", "mean"))
+    total = jax.jit(summed.log_prior)(w[:31]) - summed.base.log_density(w[:31])
     by_point = 0.0
-    for rule in summed.rules:
+    for rule in summed.terms:
         y = summed.network.apply(w[:31], rule.points.inputs)[:, 0]
         by_point += float(jnp.sum(rule.term.log_density(rule.rule.requirement, rule.points.demand, y, 1e4)))
     assert float(total) == pytest.approx(by_point, rel=1e-10)
@@ -117,8 +118,8 @@ def test_c7_brownian_points_of_an_unbounded_region_leave_the_range_of_the_data(f
     points = sample(0, Everywhere(), schema, data, 500, "brownian")[:, 0]
     assert points.min() < data.min()
     assert points.max() > data.max()
-    prior = Model.build(
+    model = Model.build(
         frame=frame, schema=schema, rules=[parse_rule("always x * y >= 0", schema)], sampler="brownian"
-    ).prior
-    used = prior.points[0].coded[:, 0]
+    )
+    used = model.points[0].coded[:, 0]
     assert used.min() < data.min() or used.max() > data.max()

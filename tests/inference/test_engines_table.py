@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ocbnn.errors import InferenceError
-from ocbnn.inference.engines import ENGINES, MEMBERS, choose, default_members
+from ocbnn.inference.engines import CHAINS, ENGINES, choose, default_chains
 from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.model import Data, Model
 from ocbnn.model.likelihoods import Gaussian
@@ -61,5 +61,5 @@ def test_a_class_in_place_of_an_engine_is_refused() -> None:
 
 
 def test_every_engine_has_a_number_of_members() -> None:
-    assert set(MEMBERS) == set(ENGINES)
-    assert all(default_members(ENGINES[name]()) == count for name, count in MEMBERS.items())
+    assert set(CHAINS) == set(ENGINES)
+    assert all(default_chains(ENGINES[name]()) == count for name, count in CHAINS.items())
