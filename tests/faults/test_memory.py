@@ -17,8 +17,9 @@ import gc, warnings
 warnings.simplefilter("ignore")
 from small_estimators import blood_pressures, small_regressor
 for fit in range(200):
-    X, y = blood_pressures(rows=30 + 3 * fit)
-    model = small_regressor(rules=["if age > 80 then pressure >= 200"], hidden=(3 + fit,)).fit(X, y)
+    size = 37 * fit % 200  # every size once, small and large ones mixed
+    X, y = blood_pressures(rows=30 + 3 * size)
+    model = small_regressor(rules=["if age > 80 then pressure >= 200"], hidden=(3 + size,)).fit(X, y)
     model.predict(X)
     if fit % 10 == 9:
         gc.collect()
