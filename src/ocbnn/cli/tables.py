@@ -109,6 +109,7 @@ def _read_csv(content: bytes, path: Path, voice: Voice, decimal: str) -> pd.Data
         index_col=False,
         skip_blank_lines=False,
         low_memory=False,
+        float_precision="round_trip",
     )
     if len(frame) != rows or frame.shape[1] != len(names):
         raise InputError(f"{path} has {rows:,} rows, but {len(frame):,} were read. Check its quotes.")

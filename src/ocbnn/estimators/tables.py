@@ -236,6 +236,8 @@ def distinct_rows(
         weights = _check_sample_weight(sample_weight, frame, dtype=np.float64, ensure_non_negative=True)
     except ValueError as error:
         raise SchemaError(f"sample_weight cannot be used: {error}") from None
+    if not weights.any():
+        raise SchemaError("sample_weight cannot be used: all weights are zero.")
     assert schema.target is not None
     y = schema.target.to_model(target) if schema.target.task == "classification" else target.to_numpy()
     used = np.flatnonzero(weights > 0)
