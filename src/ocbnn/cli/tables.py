@@ -101,6 +101,9 @@ def _read_csv(content: bytes, path: Path, voice: Voice, decimal: str) -> pd.Data
     names, rows = _checked_rows(content, separator, path)
     if separator != ",":
         voice.say(f"The values in {path} are separated by {SEPARATORS[separator]}.")
+    # From pandas 3.1 on numbers are read to the last bit, and asking for it is deprecated.
+    since = tuple(int(part) for part in pd.__version__.split(".")[:2])
+    exact: dict[str, Any] = {} if since >= (3, 1) else {"float_precision": "round_trip"}
     frame = pd.read_csv(
         io.BytesIO(content),
         sep=separator,
@@ -109,7 +112,7 @@ def _read_csv(content: bytes, path: Path, voice: Voice, decimal: str) -> pd.Data
         index_col=False,
         skip_blank_lines=False,
         low_memory=False,
-        float_precision="round_trip",
+        **exact,
     )
     if len(frame) != rows or frame.shape[1] != len(names):
         raise InputError(f"{path} has {rows:,} rows, but {len(frame):,} were read. Check its quotes.")
