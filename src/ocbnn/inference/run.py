@@ -148,9 +148,8 @@ def _require_room(model: Model, run: RunOptions, draws: int) -> None:
     rows = 0 if model.data is None else len(model.data.inputs)
     rows = rows if batch is None or not engine.stochastic else min(batch, rows)
     units = sum(getattr(model.network, "hidden", ()))
-    chains = chains if engine.has_chains else 1
     # Draws are held twice while they are put together; a state has a position, a gradient and moments.
-    kept = 2 * chains * draws * model.size + 4 * chains * model.size
+    kept = 2 * (chains if engine.has_chains else 1) * draws * model.size + 4 * chains * model.size
     what = f"{engine.name} with {chains:,} chains or particles of {model.size:,} weights and {draws:,} draws"
     remedy = "Ask for fewer chains, particles or draws, or for a smaller network."
     require_memory(number * (kept + chains * rows * units), what, remedy)
