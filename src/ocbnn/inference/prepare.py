@@ -64,7 +64,7 @@ class Settings:
             raise InferenceError(f"start is one of {known}, or None, not {self.start!r}.")
 
     def frozen(self) -> Settings:
-        """The same without the search for further points: those the model has are what they shall be."""
+        """The same without the search for further points: keeps the current points."""
         warm = None if self.warm is None else replace(self.warm, searches=0)
         strength = None if self.strength is None else replace(self.strength, found=0)
         return replace(self, warm=warm, strength=strength)

@@ -101,7 +101,7 @@ def infer(
         progress: show a bar, or call a function with every tick.
 
     Ctrl-C while drawing gives what there is, with `complete=False` and a status that says so. Before the
-    first draw it goes on as KeyboardInterrupt, with a word on what can be resumed.
+    first draw it re-raises KeyboardInterrupt and says how to resume.
     """
     began = time.perf_counter()
     _check_until(until)
