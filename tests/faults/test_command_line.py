@@ -262,7 +262,7 @@ CLASHES = {
     "learn-prior without rules": (LEARN.replace("--rules {}/rules.yaml", ""), "--rules"),
     "predict without a table": ("predict {}/model", "TABLE"),
     "no such command": ("train {}/table.csv", "train"),
-    **{f"{call.split()[0]} onto a file": (call.replace("{}/new", "{}/table.csv"), "is an input")
+    **{f"{call.split()[0]} onto a file": (call.replace("{}/new", "{}/table.csv"), "is an input|is a file")
        for call in (FIT, LEARN, ENFORCE)},
     **{f"{call.split()[0]} below a file": (call.replace("{}/new", "{}/table.csv/new"), "is not a folder")
        for call in (FIT, LEARN, ENFORCE, DEMO)},
