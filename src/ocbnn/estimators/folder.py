@@ -107,7 +107,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Opening a saved model never runs code of its author. Training rows are not in it.
 
     Raises:
-        FileError: a folder that is no saved estimator, is damaged, or was written by another version.
+        FileError: the folder is not a saved estimator, is damaged, or was written by another version.
     """
     return read_folder(path, KIND, unpack_estimator)
 

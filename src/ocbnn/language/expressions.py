@@ -423,7 +423,7 @@ class Affine:
 
 
 def affine(node: Expression) -> Affine | None:
-    """The node as an affine function of the columns with finite coefficients, or None where it is none."""
+    """The node as an affine function of the columns; None if it is not affine with finite coefficients."""
     with np.errstate(all="ignore"):
         form = _affine(node)
     return form if form is not None and form.is_finite else None

@@ -56,7 +56,7 @@ VERDICTS = {
 LONGEST_LABEL, LONGEST_ROW, LONGEST_ENTRY = 40, 48, {1: 40, 2: 17, 3: 17}
 """Characters of an axis's label, of a row's name, and of a legend's entry by the number of columns.
 
-They are characters of usual width. More would leave no room for the axes, and names may be of any length.
+Counted in characters of average width. Longer text is shortened, so that the axes keep their room.
 """
 USUAL_WIDTH = 0.6
 """Of a character, as a share of the size of the font."""

@@ -203,7 +203,7 @@ def samples_of_no_rows(posterior: Posterior, count: int) -> np.ndarray:
 
 
 def require_count(count: int, each: int) -> None:
-    """Refuse a number of samples that is none, or too many: every one takes `each` numbers."""
+    """Refuse a number of samples below 1, or beyond memory; each sample takes `each` numbers."""
     if not is_whole(count) or count < 1:
         raise OCBNNError(f"A number of samples is a whole number, at least 1; got {count!r}.")
     require_memory(8.0 * count * each, f"{count:,} samples", "Ask for fewer samples.")

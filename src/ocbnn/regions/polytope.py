@@ -286,7 +286,7 @@ def hit_and_run(
         for _ in range(12 + 6 * count):
             direction = generator.standard_normal(points.shape) @ root.T
             speed = direction @ polytope.matrix.T
-            share = speed / np.maximum(room, 1e-100)  # of the way to each face that one step goes
+            share = speed / np.maximum(room, 1e-100)  # one step as a share of the distance to each face
             with np.errstate(divide="ignore", invalid="ignore"):
                 forward, backward = 1 / share.max(axis=1), 1 / share.min(axis=1)
                 place = backward + generator.random(len(points)) * (forward - backward)
