@@ -23,4 +23,6 @@ def test_the_default_priors_functions_are_as_large_as_the_target():
     prior = base_prior(None, network, classification=False)
     x = np.random.default_rng(0).normal(size=(50, 5))
     values = [np.asarray(network.apply(prior.sample(seed), x)) for seed in range(300)]
-    assert 0.5 < np.std(values) < 2.0
+    # Scales are learnt, so tails are heavy: the middle half is compared with that of a standard normal.
+    lower, upper = np.quantile(values, [0.25, 0.75])
+    assert 0.5 < (upper - lower) / 1.349 < 2.0

@@ -6,11 +6,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import invgamma, kstest, multivariate_t, norm
 
 from ocbnn.errors import ModelError
 from ocbnn.model.networks import MLP
-from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, Prior, as_diagonal, kl_divergence
+from ocbnn.model.priors import (
+    DiagonalGaussian,
+    IsotropicGaussian,
+    LayerScales,
+    Prior,
+    as_diagonal,
+    kl_divergence,
+)
 
 MEAN, SD = np.array([0.5, -1.0, 2.0]), np.array([0.1, 1.0, 3.0])
 
@@ -93,3 +100,65 @@ def test_isotropic_priors_are_diagonal_ones_and_others_are_not():
 def test_what_is_no_gaussian_is_refused(mean, sd):
     with pytest.raises(ModelError):
         DiagonalGaussian(np.array(mean), np.array(sd))
+
+
+LAYERS, SCALE = (3, 2), np.array([1.0, 0.5, 2.0, 0.1, 4.0])
+
+
+@pytest.mark.usefixtures("_float64")
+def test_layers_of_learnt_scale_are_multivariate_student_ts():
+    w = np.array([0.3, -2.0, 1.0, 0.2, -5.0])
+    expected = sum(
+        multivariate_t.logpdf(w[part], None, np.diag(SCALE[part] ** 2), df=2.5)
+        for part in (slice(0, 3), slice(3, 5))
+    )
+    prior = LayerScales(LAYERS, SCALE, 2.5)
+    assert float(prior.log_density(jnp.asarray(w))) == pytest.approx(expected, rel=1e-12)
+    assert isinstance(prior, Prior)
+    assert as_diagonal(prior) is None
+
+
+@pytest.mark.usefixtures("_float64")
+def test_a_student_t_is_a_gaussian_whose_scale_is_integrated_out():
+    """By quadrature over s² ~ inverse-gamma(degrees/2, degrees/2), layer by layer."""
+    w, degrees = np.array([0.3, -2.0, 1.0, 0.2, -5.0]), 4.0
+    total = 0.0
+    for part in (slice(0, 3), slice(3, 5)):
+        log_s = np.linspace(-6.0, 8.0, 20_001)
+        density = invgamma.pdf(np.exp(2 * log_s), degrees / 2, scale=degrees / 2) * 2 * np.exp(2 * log_s)
+        scales = np.exp(log_s)[:, None] * SCALE[part]
+        likelihood = np.exp(norm.logpdf(w[part], 0.0, scales).sum(axis=1))
+        total += np.log(np.trapezoid(density * likelihood, log_s))
+    assert float(LayerScales(LAYERS, SCALE, degrees).log_density(jnp.asarray(w))) == pytest.approx(
+        total, abs=1e-8
+    )
+
+
+@pytest.mark.usefixtures("_float64")
+def test_draws_of_layers_have_the_density_that_they_are_said_to_have():
+    prior = LayerScales(LAYERS, SCALE, 4.0)
+    draws = np.asarray(jax.vmap(prior.sample)(jax.random.split(jax.random.key(0), 4000)))
+    for index in range(5):
+        assert kstest(draws[:, index] / SCALE[index], "t", args=(4.0,)).pvalue > 1e-3
+    # Weights of a layer share their scale, those of two layers do not.
+    size = np.abs(draws / SCALE)
+    shared, apart = np.corrcoef(size[:, 0], size[:, 1])[0, 1], np.corrcoef(size[:, 0], size[:, 3])[0, 1]
+    assert shared > 0.15
+    assert abs(apart) < 4 / np.sqrt(4000)
+
+
+def test_weights_tell_the_scale_of_their_layer():
+    prior = LayerScales((2000, 1), np.ones(2001), 4.0)
+    w = np.concatenate([np.random.default_rng(0).normal(0.0, 3.0, 2000), [0.0]])
+    assert prior.scales(w)[0] == pytest.approx(3.0, rel=0.05)
+    assert prior.scales(np.stack([w, w])).shape == (2, 2)
+    # One weight says little: the scale stays near its median.
+    assert prior.scales(w)[1] == pytest.approx(np.sqrt(4.0 / 5.0))
+
+
+@pytest.mark.parametrize(
+    ("layers", "degrees", "words"), [((3, 0), 4.0, "at least one weight"), ((3, 2), 0.0, "degrees")]
+)
+def test_layers_that_cannot_be_are_refused(layers, degrees, words):
+    with pytest.raises(ModelError, match=words):
+        LayerScales(layers, np.ones(sum(layers)), degrees)

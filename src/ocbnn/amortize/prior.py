@@ -40,7 +40,7 @@ from ocbnn.model.conditional import RuleTerm, Scoring, rule_points, rule_seed, r
 from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.model import Model, default_likelihood
 from ocbnn.model.networks import MLP, Key, Network
-from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, Prior, as_diagonal
+from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, LayerScales, Prior, as_diagonal
 from ocbnn.model.programs import release_programs
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
@@ -233,6 +233,8 @@ def schema_difference(known: Schema, given: Schema) -> str | None:
 
 
 def _gaussian_base(base: Prior | None, network: Network) -> DiagonalGaussian:
+    if isinstance(base, LayerScales):  # the rules are learnt given the scales
+        base = base.held
     gaussian = as_diagonal(IsotropicGaussian.for_network(network) if base is None else base)
     if gaussian is None:
         raise ModelError(

@@ -15,15 +15,15 @@ import numpy as np
 
 from ocbnn.errors import ModelError, OCBNNError
 from ocbnn.model.networks import MLP
-from ocbnn.model.priors import IsotropicGaussian, Prior
+from ocbnn.model.priors import LayerScales, Prior
 from ocbnn.schema import Schema
 from ocbnn.schema.reading import did_you_mean
 
 SMALL_TABLE = 5_000
-NUMBER_SCALES, CLASS_SCALES = (1.0, 1.0), (0.5, 50.0)
-"""Of hidden weights and biases, and of the last layer.
+NUMBER_SCALE, CLASS_SCALE = 1.0, 2.5
+"""Around which the last layer's scale is learnt: of a standardised target, and of log-odds.
 
-Classes are often nearly certain, so logits are far larger than standardised targets.
+Standardised columns rarely change log-odds by more than 5 (Gelman et al. 2008 scale their prior by 2.5).
 """
 ACTIVATION = "tanh"
 DRAWS = 1000
@@ -54,21 +54,19 @@ def network(schema: Schema, hidden: Any, rows: int, activation: str) -> MLP:
 
 
 def base_prior(prior: Any, network: MLP, *, classification: bool) -> Prior:
-    """Independent Gaussians, σ/√fan-in for weights, so that wide layers do not mean larger functions.
+    """Layers whose scale is learnt, around σ/√fan-in for weights and σ for biases.
 
-    A number is σ of the last layer's weights; its biases have a standard deviation of 1.
+    σ is 1, and in the last layer the scale of outputs (`prior`, where that is a number).
     """
     if isinstance(prior, Prior):
         return prior
-    hidden, last = CLASS_SCALES if classification else NUMBER_SCALES
-    prior = last if prior is None else prior
+    prior = (CLASS_SCALE if classification else NUMBER_SCALE) if prior is None else prior
     if isinstance(prior, bool) or not isinstance(prior, int | float | np.number) or not prior > 0:
         raise ModelError(f"prior is a positive number (the scale of outputs) or a Prior, not {prior!r}.")
-    scale = hidden / np.sqrt(network.fan_in())
-    weights = network.widths[-2] * network.outputs
-    scale[-network.outputs - weights :] *= float(prior) / hidden
-    scale[-network.outputs :] = 1.0
-    return IsotropicGaussian(network.size, scale)
+    layers = network.layer_sizes
+    scale = 1.0 / np.sqrt(network.fan_in())
+    scale[-layers[-1] :] *= float(prior)
+    return LayerScales(layers, scale)
 
 
 def draw_count(draws: Any) -> int:

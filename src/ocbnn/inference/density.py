@@ -64,6 +64,12 @@ class Density:
         return self.programs[key]
 
     @cached_property
+    def held(self) -> Density:
+        """The density to optimise: where the prior learns scales, they are held at what they are around."""
+        held = getattr(self.model.base, "held", None)
+        return self if held is None else Density(replace(self.model, base=held))
+
+    @cached_property
     def guide(self) -> Density:
         """The density to climb while strength grows: its own, with no term that is flat far from the rule."""
         terms = self.model.terms

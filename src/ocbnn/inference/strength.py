@@ -295,5 +295,5 @@ def _fitted_alone(prepared: Prepared, index: int, seed: int) -> RuleCheck | None
         for i, rule in enumerate(rules)
     )
     start = starting_positions(prepared.model, ALONE_CHAINS, seed)
-    fitted = WarmStart().optimise(prepared.density, start, Context(None, points, points))
+    fitted = WarmStart().optimise(prepared.density.held, start, Context(None, points, points))
     return pilot_check(prepared.model, rules[index], fitted[:, None], seed, has_chains=False)

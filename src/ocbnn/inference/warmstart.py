@@ -2,7 +2,7 @@
 
 Rules are stiff. From a prior draw a chain may reject for ever, and an optimiser that meets a strong rule at
 once is thrown far from the data. So the strength grows from nothing while the data are already there. Learnt
-noise is held where it is: an interpolating optimum would drive it to zero.
+noise is held where it is, and so are learnt scales of the prior: a joint optimum would drive them off.
 
 Afterwards points where the networks still break a rule are looked for by ascent (rules are broken between
 points and in corners); they join the rule's points, for all chains alike, before anything is kept.

@@ -111,7 +111,12 @@ class MLP:
 
     @property
     def size(self) -> int:
-        return sum((before + 1) * after for before, after in self._layers)
+        return sum(self.layer_sizes)
+
+    @property
+    def layer_sizes(self) -> tuple[int, ...]:
+        """Weights and biases of each layer."""
+        return tuple((before + 1) * after for before, after in self._layers)
 
     @property
     def bounded(self) -> bool:

@@ -15,7 +15,7 @@ from ocbnn.errors import FileError, RuleError
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.likelihoods import Balanced, Bernoulli, Categorical, Gaussian, Likelihood
 from ocbnn.model.networks import MLP, Network
-from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, Prior
+from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, LayerScales, Prior
 from ocbnn.model.terms import TERMS
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.files import NO_RULES, dump_rules, parse_rules
@@ -65,16 +65,21 @@ def unpack_likelihood(values: Any) -> Likelihood:
 
 @dataclass(frozen=True)
 class BaseValues:
-    """A Gaussian base prior without its arrays: N(0, scale²) where `scale` is a number."""
+    """A base prior without its arrays: N(0, scale²) where `scale` is a number; `layers` of learnt scales."""
 
-    kind: Literal["isotropic", "diagonal"]
+    kind: Literal["isotropic", "diagonal", "layers"]
     scale: float | None = None
+    layers: tuple[int, ...] = ()
+    degrees: float | None = None
 
 
 def pack_base(base: Prior) -> tuple[dict[str, Any], Arrays]:
-    """A Gaussian base prior as values and arrays."""
+    """A base prior as values and arrays."""
     if type(base) is DiagonalGaussian:
         return exact(BaseValues("diagonal")), pack_gaussian("prior", base)
+    if type(base) is LayerScales:
+        values = BaseValues("layers", layers=base.layers, degrees=float(base.degrees))
+        return exact(values), {"prior.scale": base.scale}
     if type(base) is not IsotropicGaussian:
         raise UnsavableError(
             f"A base prior of the type {type(base).__name__} cannot be saved. Use one of ocbnn's own."
@@ -97,6 +102,10 @@ def unpack_base(values: Any, arrays: Mapping[str, np.ndarray], size: int) -> Pri
     base = restored(BaseValues, values, "The base prior")
     if base.kind == "diagonal":
         return unpack_gaussian("prior", arrays)
+    if base.kind == "layers":
+        if base.degrees is None or sum(base.layers) != size:
+            raise FileError(f"The layers of the base prior do not have the network's {size} weights.")
+        return LayerScales(base.layers, arrays["prior.scale"], base.degrees)
     return IsotropicGaussian(size, arrays["prior.scale"] if base.scale is None else base.scale)
 
 

@@ -1,4 +1,4 @@
-"""Priors over a network's weights before rules: the protocol, and independent Gaussians.
+"""Priors over a network's weights before rules: the protocol, Gaussians, and layers whose scale is learnt.
 
 A prior is a log-density over a flat weight vector that can be sampled.
 """
@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.special import gammaln
 
 from ocbnn.errors import ModelError
 from ocbnn.model.likelihoods import HALF_LOG_2PI
@@ -103,6 +104,72 @@ class IsotropicGaussian:
 
     def sample(self, key: Key) -> Float[Array, " size"]:
         return jnp.asarray(self.scale) * jax.random.normal(as_key(key), (self.size,))
+
+
+@dataclass(frozen=True, eq=False)
+class LayerScales:
+    """Gaussian weights whose scale is learnt layer by layer: a prior over functions of unknown size and bend.
+
+        w_i = s_l · scale_i · z_i,   z_i ~ N(0, 1),   s_l² ~ inverse-gamma(degrees/2, degrees/2)
+
+    The scale s_l of each layer is integrated out in closed form: its weights and biases are a multivariate
+    Student-t. So learning the scales adds nothing to w; `scales` says what weights tell about them.
+
+    Attributes:
+        layers: how many weights and biases each layer has, in the order of w.
+        scale: of each weight where s_l is 1.
+        degrees: of freedom. The fewer, the less is known of the scales beforehand.
+    """
+
+    layers: tuple[int, ...]
+    scale: Float[np.ndarray, " size"]
+    degrees: float = 4.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", tuple(self.layers))
+        if min(self.layers, default=0) < 1:
+            raise ModelError(f"Every layer has at least one weight, but the sizes are {self.layers}.")
+        if not (self.degrees > 0 and np.isfinite(self.degrees)):
+            raise ModelError(f"degrees is a positive, finite number, not {self.degrees}.")
+        held = IsotropicGaussian(self.size, np.broadcast_to(self.scale, self.size))
+        object.__setattr__(self, "scale", np.asarray(held.scale, dtype=float))
+
+    @property
+    def size(self) -> int:
+        return sum(self.layers)
+
+    @property
+    def held(self) -> IsotropicGaussian:
+        """The prior given s_l = 1 in all layers: what optimisers climb.
+
+        The mode of the weights and their scales together says nothing of either: it lies where no draw does.
+        """
+        return IsotropicGaussian(self.size, self.scale)
+
+    def log_density(self, w: Float[Array, " size"]) -> Float[Array, ""]:
+        counts = np.asarray(self.layers, dtype=float)
+        degrees = self.degrees
+        normaliser = np.sum(
+            gammaln((degrees + counts) / 2) - gammaln(degrees / 2) - 0.5 * counts * np.log(degrees * np.pi)
+        ) - np.sum(np.log(self.scale))
+        standardised = jnp.asarray(w) / self.scale
+        layers = jnp.split(standardised * standardised, np.cumsum(self.layers)[:-1])
+        squares = jnp.stack([jnp.sum(layer) for layer in layers])
+        return float(normaliser) - 0.5 * jnp.sum((degrees + counts) * jnp.log1p(squares / degrees))
+
+    def scales(self, w: Float[np.ndarray, "... size"]) -> Float[np.ndarray, "... layers"]:
+        """√(1 / E[1/s_l² | w]) of each layer: its scale as its weights tell it."""
+        starts = np.cumsum((0, *self.layers[:-1]))
+        squares = np.add.reduceat((np.asarray(w) / self.scale) ** 2, starts, axis=-1)
+        return np.sqrt((self.degrees + squares) / (self.degrees + np.asarray(self.layers)))
+
+    def sample(self, key: Key) -> Float[Array, " size"]:
+        weights, scales = jax.random.split(as_key(key))
+        chi_squared = jax.random.chisquare(scales, self.degrees, (len(self.layers),))
+        factors = jnp.repeat(
+            jnp.sqrt(self.degrees / chi_squared), np.asarray(self.layers), total_repeat_length=self.size
+        )
+        return factors * self.held.sample(weights)
 
 
 @dataclass(frozen=True, eq=False)
