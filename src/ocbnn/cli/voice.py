@@ -79,11 +79,6 @@ class Voice:
             self.warn(f"{finding.kind}: {' · '.join(finding.rules)}: {finding.text}")
         return bool(errors)
 
-    @property
-    def shows_progress(self) -> bool:
-        """Whether a bar makes sense; on pipes it shows itself to be none."""
-        return not self.quiet
-
     @contextmanager
     def hearing_warnings(self, *, but: str | tuple[str, ...] | None = None) -> Iterator[None]:
         """Say the library's own warnings as sentences; those of other libraries are not for users.
