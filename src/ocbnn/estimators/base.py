@@ -17,14 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ocbnn.amortize.prior import AmortizedPrior
-from ocbnn.errors import (
-    InconclusiveWarning,
-    ModelError,
-    OCBNNError,
-    OCBNNWarning,
-    RuleError,
-    UnmetRuleError,
-)
+from ocbnn.errors import InconclusiveWarning, ModelError, OCBNNError, OCBNNWarning, RuleError, UnmetRuleError
 from ocbnn.estimators import defaults
 from ocbnn.estimators.given import (
     adopted_network,
@@ -34,7 +27,6 @@ from ocbnn.estimators.given import (
     warn_of_no_probabilities,
     warn_of_scaled_inputs,
 )
-from ocbnn.estimators.pictures import PlotMethods
 from ocbnn.estimators.tables import (
     Rows,
     array_kinds,
@@ -65,12 +57,12 @@ if TYPE_CHECKING:
 Enforcement = Literal["truncate", "draws"]
 
 
-class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A Bayesian neural network under rules, in scikit-learn's contract; numerics are in other modules."""
 
     task: ClassVar[Task]
 
-    # Set by subclasses' __init__, which scikit-learn reads the parameters from.
+    # Set by subclasses' __init__ through `_keep`; scikit-learn reads the parameters from its signature.
     rules: Any
     engine: Any
     hidden: Any
@@ -96,14 +88,30 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
 
     # The fit ------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, **run: Any) -> Self:
-        """The fit, or, where it fails or is interrupted, what the estimator was before.
+    def _keep(self, given: Mapping[str, Any]) -> None:
+        """Store the constructor's arguments, its `locals()`, under their names."""
+        self.__dict__.update({name: given[name] for name in self._get_param_names()})
 
-        Half of a fit would answer with the draws of one table in the units and labels of another.
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        progress: Any = False,
+        folder: Any = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn from rows and rules; a row of weight 2 is as two equal rows.
+
+        `progress`, `folder` and `resume` are those of `ocbnn.infer`: a bar, a folder in which draws are kept
+        as they come, and going on with the run in it. A fit that fails or is interrupted leaves the estimator
+        as it was.
         """
+        # Half of a fit would answer with the draws of one table in the units and labels of another.
         before = dict(self.__dict__)
         try:
-            result = self._fitted(X, y, sample_weight, **run)
+            result = self._fitted(X, y, sample_weight, progress=progress, folder=folder, resume=resume)
             self._tell_unmet(result)
         except BaseException:
             self.__dict__.clear()
@@ -117,6 +125,8 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
         raise NotImplementedError
 
     def _fitted(self, X: Any, y: Any, sample_weight: Any, **run: Any) -> Result:
+        from ocbnn.estimators.folder import require_savable
+
         frame = read_table(self, X, reset=True)
         target = self._read_target(y, len(frame))
         schema = self._schema(X, frame, target)
@@ -130,7 +140,7 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         model = self._model(rows, rules, seed)
         warn_of_no_probabilities(model)
-        self._require_savable(model)
+        require_savable(self, model)
         result = self._infer(model, seed, **run)
         self.posterior_ = Posterior.from_result(result)
         self.rules_ = tuple(term.rule for term in self.posterior_.rules)
@@ -252,14 +262,14 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
         text = "; ".join(f"UNMET {outcome.name}: {outcome.reason}" for outcome in result.unmet)
         if self.strict:
             raise UnmetRuleError(text)
-        warnings.warn(text, OCBNNWarning, stacklevel=4)
+        warnings.warn(text, OCBNNWarning, stacklevel=3)
 
     def _tell_doubts(self, result: Result) -> None:
         """Say, once a fit, that the draws do not show what they should."""
         doubts = [] if result.converged else [f"{result.status}"]
         doubts += [f"{outcome.name}: {outcome.reason}" for outcome in result.not_shown]
         if doubts:
-            warnings.warn(f"Not shown: {'; '.join(doubts)}.", InconclusiveWarning, stacklevel=4)
+            warnings.warn(f"Not shown: {'; '.join(doubts)}.", InconclusiveWarning, stacklevel=3)
 
     # What can be asked --------------------------------------------------------------------------------------
 
@@ -294,10 +304,8 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
         self.schema_.target.to_model(pd.Series(values))
         return frame, values
 
-    def _prediction(self, X: Any, *, levels: Sequence[float]) -> Prediction:
-        return self._predicted(self._rows(X), levels=levels)
-
-    def _predicted(self, coded: Float[np.ndarray, "n Q"], *, levels: Sequence[float]) -> Prediction:
+    def _prediction(self, X: Any, levels: Sequence[float] = ()) -> Prediction:
+        coded = self._rows(X)
         return predict(self.posterior_, coded, levels=levels, coverage=None)
 
     def sample_function(self, X: Any) -> np.ndarray:
@@ -434,12 +442,6 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
 
         check_is_fitted(self)
         save(path, self)
-
-    def _require_savable(self, model: Model) -> None:
-        """Refuse, before the work, what `save` would refuse after it."""
-        from ocbnn.estimators.folder import require_savable
-
-        require_savable(self, model)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
