@@ -99,7 +99,8 @@ def fit_model(inputs: Inputs, plan: Plan, voice: Voice) -> Fitted:
         evidence = _gathered(estimator, without, rest, plan, voice)
         save_stage(plan, estimator, without, evidence)
     except BaseException:
-        _tidy(plan.leftovers)
+        if plan.leftovers.exists() and not _worth_resuming(plan.leftovers):
+            discard(plan.leftovers)
         raise
     try:
         discard(plan.leftovers)
@@ -257,12 +258,6 @@ def _check_leftovers(plan: Plan) -> None:
             f"{plan.leftovers} holds an interrupted run. Go on with it by the same command with --resume, or "
             "delete that folder to begin anew."
         )
-
-
-def _tidy(folder: Path) -> None:
-    """Remove a run of which nothing is worth resuming."""
-    if folder.exists() and not _worth_resuming(folder):
-        discard(folder)
 
 
 def _worth_resuming(folder: Path) -> bool:

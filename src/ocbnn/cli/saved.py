@@ -233,7 +233,7 @@ def report(
         from ocbnn.cli.tables import read_unseen, require_writable, shown_name
         from ocbnn.estimators.folder import load_all
         from ocbnn.report import gather, write
-        from ocbnn.report.page import places
+        from ocbnn.report.sections import places
 
         require_writable(out, [table])
         places(out)  # refuses, before any work, to take the place of another file

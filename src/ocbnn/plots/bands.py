@@ -12,7 +12,7 @@ from ocbnn.checking.check import Rule, as_rule_terms
 from ocbnn.errors import OCBNNError
 from ocbnn.plots import style
 from ocbnn.plots.slices import COVERAGE, Curve, Kind, RuledZone, Slice, reference_row, slice_positions, sliced
-from ocbnn.plots.style import CLASSES, DASHES, MARKERS, axes_of, entry, legend, shortened, with_unit
+from ocbnn.plots.style import axes_of, entry, legend, shortened, with_unit
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.predict import predict
 
@@ -102,9 +102,7 @@ def _extent(shown: Slice, other: Slice | None) -> tuple[float, float]:
 
 def _look(index: int, several: bool) -> tuple[str, Any, str]:
     """Colour, dashes and marker of a curve."""
-    if not several:
-        return style.WITH, "-", "o"
-    return CLASSES[index % len(CLASSES)], DASHES[index % len(DASHES)], MARKERS[index % len(MARKERS)]
+    return style.class_look(index) if several else (style.WITH, "-", "o")
 
 
 def _draw_curve(ax: Axes, shown: Slice, curve: Curve, index: int) -> None:
@@ -164,7 +162,7 @@ def _draw_data(ax: Axes, posterior: Posterior, column: str, data: pd.DataFrame) 
     points: dict[str, Any] = {**style.POINTS, "ms": 4, "mfc": "none", "zorder": 3}
     if len(target.classes) > 2:
         for index in range(len(target.classes)):
-            colour, _, marker = _look(index, several=True)
+            colour, _, marker = style.class_look(index)
             some, height = x[y == index], 1.0 - 0.035 * index
             ax.plot(some, np.full(len(some), height), marker=marker, mec=colour, **points)
         return
@@ -232,7 +230,7 @@ def _colours(probabilities: np.ndarray) -> np.ndarray:
     from matplotlib.colors import to_rgb
 
     count = probabilities.shape[1]
-    palette = np.array([to_rgb(CLASSES[index % len(CLASSES)]) for index in range(count)])
+    palette = np.array([to_rgb(style.class_look(index)[0]) for index in range(count)])
     best, sure = probabilities.argmax(axis=1), probabilities.max(axis=1)
     opacity = 0.08 + 0.72 * (sure - 1.0 / count) / (1.0 - 1.0 / count)
     return np.concatenate([palette[best], opacity[:, None]], axis=1)
@@ -246,7 +244,7 @@ def _draw_classes(
 
     target, handles = posterior.target, []
     for index, name in enumerate(target.classes):
-        colour, _, marker = _look(index, several=True)
+        colour, _, marker = style.class_look(index)
         look: dict[str, Any] = {**style.POINTS, "marker": marker, "color": colour}
         handles.append(Line2D([], [], label=f"{target.name} = {name}", **look))
         if data is not None:
