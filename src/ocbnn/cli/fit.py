@@ -139,24 +139,22 @@ def fit(
         )
         refuse_constant(read)
         refuse_errors(read, voice)
+        options = estimator_options(
+            read,
+            told,
+            prior=scale if learnt is None else learnt,
+            hidden=widths,
+            tolerance=tolerance,
+            class_weight=class_weight,
+            engine=None if quick else engine,
+            draws=draws,
+            chains=chains,
+            cores=cores,
+        )
         named = {"table": table, "rules": rules, "prior": prior, "settings": settings}
         plan = Plan(
             out=out,
-            options={
-                **(quick_look("auto" if engine is None else engine) if quick else {}),
-                **estimator_options(
-                    read,
-                    told,
-                    prior=scale if learnt is None else learnt,
-                    hidden=widths,
-                    tolerance=tolerance,
-                    class_weight=class_weight,
-                    engine=None if quick else engine,
-                    draws=draws,
-                    chains=chains,
-                    cores=cores,
-                ),
-            },
+            options={**(quick_look(engine) if quick else {}), **options},
             hold_out=hold_out,
             compare=compare,
             seed=seed,
@@ -284,7 +282,7 @@ def estimator_options(read: Inputs, told: dict[str, Any], **given: Any) -> dict[
     return options
 
 
-def quick_look(engine: str = "auto") -> dict[str, Any]:
+def quick_look(engine: str | None = None) -> dict[str, Any]:
     """Options of the estimator for a first look.
 
     A variational posterior, unless an engine was asked for, and a shorter search for the strength of rules.
@@ -297,7 +295,7 @@ def quick_look(engine: str = "auto") -> dict[str, Any]:
     # kept in the one is kept in the other.
     search = StrengthSearch(rounds=5, effective=100.0, most=100, steps=2500)
     options: dict[str, Any] = {"preparation": Settings(strength=search), "engine": engine}
-    if engine == "auto":
+    if engine in (None, "auto"):
         # The learning rate falls early, so that the end of the run shows whether it has settled.
         options["engine"] = Bbb(steps=8000, draws_per_step=2, learning_rate=0.02, decay="exponential")
     return options

@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ocbnn.cli.command import (
-    FOUND,
-    TABLE_HELP,
-    AsJson,
-    Debug,
-    Decimal,
-    InputError,
-    ModelFolder,
-    Quiet,
-    Seed,
-    session,
-)
+from ocbnn.cli import command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,8 +16,10 @@ METHODS = ("truncate", "draws")
 
 
 def predict(
-    model: ModelFolder,
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help=f"The rows to predict. {TABLE_HELP}")],
+    model: command.ModelFolder,
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help=f"The rows to predict. {command.TABLE_HELP}")
+    ],
     interval: Annotated[
         float,
         typer.Option(metavar="SHARE", help="Probability that an interval contains the value."),
@@ -41,10 +32,10 @@ def predict(
         Path | None,
         typer.Option(metavar="FILE", help="A .csv, .csv.gz or .parquet file; default: stdout."),
     ] = None,
-    decimal: Decimal = ".",
-    json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    decimal: command.Decimal = ".",
+    json: command.AsJson = False,
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
 ) -> None:
     """Predict new rows: one line for each, in their order, with intervals and the sources of uncertainty.
 
@@ -52,15 +43,15 @@ def predict(
 
     Example:  ocbnn predict model/ new.csv --interval 0.9 --out predictions.csv
     """
-    with session(debug, quiet, aside=out is None) as voice:
+    with command.session(debug, quiet, aside=out is None) as voice:
         from ocbnn.cli import tables
         from ocbnn.cli.voice import print_json
         from ocbnn.estimators import load
 
         if not 0 < interval < 1:
-            raise InputError(f"--interval is a share between 0 and 1, such as 0.9, not {interval:g}.")
+            raise command.InputError(f"--interval is a share between 0 and 1, such as 0.9, not {interval:g}.")
         if json and out is not None:
-            raise InputError("--json prints predictions, and --out writes a table: give one of them.")
+            raise command.InputError("--json prints predictions, and --out writes a table: give one of them.")
         if out is not None:
             tables.table_format(out)
             tables.require_writable(out, [table])
@@ -73,7 +64,7 @@ def predict(
             predicted = predictions(estimator, complete, interval)
         for name in kept:
             if name in predicted:
-                raise InputError(
+                raise command.InputError(
                     f"--keep {name}: predictions have a column of that name. Rename it in {table}."
                 )
         result = frame[kept].join(predicted)
@@ -119,7 +110,7 @@ def predictions(estimator: Any, rows: pd.DataFrame, interval: float) -> pd.DataF
 
 
 def check(
-    model: ModelFolder,
+    model: command.ModelFolder,
     rules: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Other rules to check; default: the model's own.")
     ] = None,
@@ -127,16 +118,16 @@ def check(
         str | None, typer.Option(metavar="COLUMN", help="Figures for each group of this column too.")
     ] = None,
     points: Annotated[int, typer.Option(min=1, help="Fresh points for each rule.")] = 2000,
-    seed: Seed = 0,
+    seed: command.Seed = 0,
     strict: Annotated[
         bool,
         typer.Option(
             "--strict", help="Exit with 1 also if the draws are too few to show that a rule is met."
         ),
     ] = False,
-    json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    json: command.AsJson = False,
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
 ) -> None:
     """Measure how far a model obeys its rules, on fresh points, with intervals and the worst point found.
 
@@ -144,7 +135,7 @@ def check(
 
     Example:  ocbnn check model/ --json
     """
-    with session(debug, quiet, aside=json) as voice:
+    with command.session(debug, quiet, aside=json) as voice:
         from ocbnn.checking.check import check_rules
         from ocbnn.cli.voice import print_json, show_check
         from ocbnn.estimators import load
@@ -153,7 +144,9 @@ def check(
         posterior = load(model).posterior_
         given = None if rules is None else load_rules(rules, posterior.schema)
         if given is None and not posterior.rules:
-            raise InputError(f"{model} was fitted without rules; give some to hold it against: --rules FILE.")
+            raise command.InputError(
+                f"{model} was fitted without rules; give some to hold it against: --rules FILE."
+            )
         with voice.hearing_warnings():
             report = check_rules(posterior, given, points=points, key=seed, by=by)
         unmet = [each.name for each in report if each.verdict == "unmet"]
@@ -167,11 +160,11 @@ def check(
             for each in report:
                 show_check(voice, each, posterior.schema)
         if unmet or (strict and doubtful):
-            raise typer.Exit(FOUND)
+            raise typer.Exit(command.FOUND)
 
 
 def enforce(
-    model: ModelFolder,
+    model: command.ModelFolder,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the enforced copy goes.")],
     method: Annotated[
         str,
@@ -179,8 +172,8 @@ def enforce(
             metavar="METHOD", help="'truncate' restricts predictions; 'draws' keeps the draws that obey."
         ),
     ] = "truncate",
-    quiet: Quiet = False,
-    debug: Debug = False,
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
 ) -> None:
     """Make a copy of a model whose predictions cannot break its rules.
 
@@ -189,16 +182,16 @@ def enforce(
 
     Example:  ocbnn enforce model/ --method truncate --out enforced/
     """
-    with session(debug, quiet) as voice:
+    with command.session(debug, quiet) as voice:
         from ocbnn.cli.tables import require_folder
         from ocbnn.estimators.folder import load_all, save
 
         if method not in METHODS:
-            raise InputError(f"--method is {' or '.join(METHODS)}, not {method!r}.")
+            raise command.InputError(f"--method is {' or '.join(METHODS)}, not {method!r}.")
         require_folder(out, "model", [model])
         estimator, without, _ = load_all(model)
         if not estimator.posterior_.rules:
-            raise InputError(f"{model} was fitted without rules, so there is nothing to enforce.")
+            raise command.InputError(f"{model} was fitted without rules, so there is nothing to enforce.")
         with voice.hearing_warnings():
             enforced = estimator.enforce(method)
         # The figures beside the model are those before enforcement: a report gathers them again.
@@ -210,18 +203,20 @@ def enforce(
 
 
 def report(
-    model: ModelFolder,
+    model: command.ModelFolder,
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="The page; its figures go beside it as JSON.")
     ] = Path("report.html"),
     table: Annotated[
         Path | None,
-        typer.Option(metavar="TABLE", help=f"Rows that the fit has not seen, to measure on. {TABLE_HELP}"),
+        typer.Option(
+            metavar="TABLE", help=f"Rows that the fit has not seen, to measure on. {command.TABLE_HELP}"
+        ),
     ] = None,
-    decimal: Decimal = ".",
-    seed: Seed = 0,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    decimal: command.Decimal = ".",
+    seed: command.Seed = 0,
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
 ) -> None:
     """Write a report: one HTML file that needs no network, and its figures as JSON.
 
@@ -229,7 +224,7 @@ def report(
 
     Example:  ocbnn report model/ --out report.html
     """
-    with session(debug, quiet) as voice:
+    with command.session(debug, quiet) as voice:
         from ocbnn.cli.tables import read_unseen, require_writable, shown_name
         from ocbnn.estimators.folder import load_all
         from ocbnn.report import gather, write
@@ -260,9 +255,9 @@ def verify(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="A saved model or prior, or the folder of a run.")
     ],
-    json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    json: command.AsJson = False,
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
 ) -> None:
     """Compare every file of a saved model, prior or run with the checksum it was written with.
 
@@ -270,7 +265,7 @@ def verify(
 
     Example:  ocbnn verify model/
     """
-    with session(debug, quiet, aside=json) as voice:
+    with command.session(debug, quiet, aside=json) as voice:
         from ocbnn.cli.voice import print_json
         from ocbnn.storage.verify import verify
 
@@ -283,5 +278,5 @@ def verify(
             voice.say(f"{name} is no part of it.", "yellow")
         if found.problems:
             voice.warn(f"{folder} is damaged: restore it from a copy, or make it again.")
-            raise typer.Exit(FOUND)
+            raise typer.Exit(command.FOUND)
         voice.say(f"{folder} is whole: a saved {found.kind}, {found.files} files as they were written.")

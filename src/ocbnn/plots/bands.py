@@ -135,14 +135,9 @@ def _draw_zone(ax: Axes, shown: Slice, zone: RuledZone, extent: tuple[float, flo
         low = np.where(np.equal(band[0], shown.extent[0]), extent[0], band[0])
         high = np.where(np.equal(band[1], shown.extent[1]), extent[1], band[1])
         some = inside & (high > low)
-        look: dict[str, Any] = {
-            "facecolor": "none",
-            "edgecolor": style.FORBIDDEN,
-            "hatch": "////",
-            "alpha": 0.8,
-            "lw": 0.0,
-            "label": _once("forbidden there" if zone is shown.zones[0] else None, index),
-        }
+        hatched: dict[str, Any] = {"facecolor": "none", "edgecolor": style.FORBIDDEN, "hatch": "////"}
+        name = _once("forbidden there" if zone is shown.zones[0] else None, index)
+        look: dict[str, Any] = {**hatched, "alpha": 0.8, "lw": 0.0, "label": name}
         if shown.discrete:
             ax.bar(x[some], (high - low)[some], 0.8, low[some], **look)
         else:

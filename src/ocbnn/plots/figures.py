@@ -53,12 +53,8 @@ def satisfaction(
         high = min(max(figure.high, SMALLEST), 1.0) if np.isfinite(figure.high) else 1.0
         ax.plot([low, high], [place, place], color=colour, lw=2.2, solid_capstyle="butt")
         look: dict[str, Any] = {**style.POINTS, "color": colour, "marker": marker, "ms": 7}
-        ax.plot(
-            max(figure.value, SMALLEST),
-            place,
-            label=_new(ax, check.verdict.removesuffix(" at this tolerance")),
-            **look,
-        )
+        name = _new(ax, check.verdict.removesuffix(" at this tolerance"))
+        ax.plot(max(figure.value, SMALLEST), place, label=name, **look)
         accepted = [max(check.tolerance, SMALLEST)] * 2
         name = _new(ax, "tolerance")
         ax.plot(accepted, [place - 0.14, place + 0.2], color=INK, lw=style.LINE, label=name)
@@ -209,21 +205,10 @@ def calibration(
     for index, (name, each) in enumerate(several.items()):
         colour, marker, dashes = looks[index % len(looks)]
         predicted, observed, low, high, _ = np.array([astuple(b) for b in each.bins]).T
-        ax.errorbar(
-            predicted,
-            observed,
-            np.maximum([observed - low, high - observed], 0.0),
-            color=colour,
-            marker=marker,
-            ms=5,
-            mew=1,
-            ls=dashes,
-            lw=1.2,
-            elinewidth=1.0,
-            capsize=2,
-            capthick=1,
-            label=f"{name} ({each.rows:,} rows)",
-        )
+        reach = np.maximum([observed - low, high - observed], 0.0)
+        look: dict[str, Any] = {"color": colour, "marker": marker, "ms": 5, "mew": 1, "ls": dashes, "lw": 1.2}
+        bars: dict[str, Any] = {"elinewidth": 1.0, "capsize": 2, "capthick": 1}
+        ax.errorbar(predicted, observed, reach, label=f"{name} ({each.rows:,} rows)", **look, **bars)
     what = next(iter(several.values())).what
     style.label(ax, f"predicted: {style.shortened(what, style.LONGEST_LABEL)}", "observed: share of rows")
     ax.set_xlim(-0.02, 1.02)
@@ -305,15 +290,11 @@ def diagnostics(found: ChainFigures | Posterior, *, ax: Axes | None = None) -> A
     figures = _figures(found)
     ax, count = axes_of(ax), len(figures.traces)
     for index, trace in enumerate(figures.traces):
-        ax.plot(
-            np.arange(len(trace)) * figures.every + 1,
-            trace,
-            color=CLASSES[index % len(CLASSES)],
-            ls=DASHES[index] if count <= len(DASHES) else "-",
-            lw=0.9,
-            alpha=0.85,
-            label=f"chain {index + 1}" if count <= 4 else None,
-        )
+        draws = np.arange(len(trace)) * figures.every + 1
+        colour, dashes, _ = style.class_look(index)
+        dashes = dashes if count <= len(DASHES) else "-"
+        name = f"chain {index + 1}" if count <= 4 else None
+        ax.plot(draws, trace, color=colour, ls=dashes, lw=0.9, alpha=0.85, label=name)
     style.label(ax, "draw", with_unit(figures.quantity, figures.unit))
     legend(ax)
     return ax
