@@ -201,11 +201,7 @@ def cohort_figures(table: pd.DataFrame, inside: np.ndarray) -> dict[str, Any]:
 
 
 def others(
-    table: pd.DataFrame,
-    inside: np.ndarray,
-    tested: np.ndarray,
-    splits: Splits,
-    seed: int,
+    table: pd.DataFrame, inside: np.ndarray, tested: np.ndarray, splits: Splits, seed: int
 ) -> dict[str, Any]:
     """Logistic regression and boosting on the same folds, classes balanced."""
     result = {}

@@ -198,28 +198,27 @@ def _draw(out: Path, table: pd.DataFrame, runs: Mapping[str, Any], details: Mapp
         },
     }
 
-    def by_group(ax: Any) -> None:
-        places = np.arange(len(rates))
-        for shift, part, colour, text in (
-            (-0.2, 0, "#0072b2", "African-American"),
-            (0.2, 1, "#999999", "others"),
-        ):
-            ax.barh(places + shift, [each[part] for each in rates.values()], 0.38, color=colour, label=text)
-        ax.set(yticks=places, yticklabels=list(rates), xlabel="called high-risk", xlim=(0, 0.7))
+    def bars(ax: Any, names: Mapping[str, Any], height: float, label: str, parts: Sequence[Any]) -> None:
+        places = np.arange(len(names))
+        for shift, key, colour, text in parts:
+            values = [each[key] for each in names.values()]
+            ax.barh(places + shift, values, height, color=colour, label=text)
+        ax.set(yticks=places, yticklabels=list(names), xlabel=label)
         ax.invert_yaxis()
         ax.legend(loc="lower right")
 
+    def by_group(ax: Any) -> None:
+        parts = ((-0.2, 0, "#0072b2", "African-American"), (0.2, 1, "#999999", "others"))
+        bars(ax, rates, 0.38, "called high-risk", parts)
+        ax.set_xlim(0, 0.7)
+
     def within(ax: Any) -> None:
-        places = np.arange(len(shown))
-        for shift, key, colour, text in (
+        parts = (
             (-0.27, "gap", "#d55e00", "of all"),
             (0.0, "gap_given_recid_1", "#e69f00", "who did reoffend"),
             (0.27, "gap_given_recid_0", "#56b4e9", "who did not"),
-        ):
-            ax.barh(places + shift, [each[key] for each in shown.values()], 0.25, color=colour, label=text)
+        )
+        bars(ax, shown, 0.25, "gap between the groups", parts)
         ax.axvline(0.03, color="#555555", lw=0.8, ls=":")
-        ax.set(yticks=places, yticklabels=list(shown), xlabel="gap between the groups")
-        ax.invert_yaxis()
-        ax.legend(loc="lower right")
 
     draw(out, NAME, [by_group, within], size=(5.0, 3.4))

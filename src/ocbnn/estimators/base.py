@@ -18,24 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ocbnn.amortize.prior import AmortizedPrior
 from ocbnn.errors import InconclusiveWarning, ModelError, OCBNNError, OCBNNWarning, RuleError, UnmetRuleError
-from ocbnn.estimators import defaults
-from ocbnn.estimators.given import (
-    adopted_network,
-    adopted_schema,
-    constraints,
-    listed,
-    warn_of_no_probabilities,
-    warn_of_scaled_inputs,
-)
-from ocbnn.estimators.tables import (
-    Rows,
-    array_kinds,
-    distinct_rows,
-    guessed_kinds,
-    one_column,
-    read_table,
-    require_ruled_kinds,
-)
+from ocbnn.estimators import defaults, given, tables
 from ocbnn.inference.engines import choose
 from ocbnn.inference.prepare import Settings
 from ocbnn.inference.result import Result, RuleOutcome
@@ -88,9 +71,9 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
 
     # The fit ------------------------------------------------------------------------------------------------
 
-    def _keep(self, given: Mapping[str, Any]) -> None:
+    def _keep(self, arguments: Mapping[str, Any]) -> None:
         """Store the constructor's arguments, its `locals()`, under their names."""
-        self.__dict__.update({name: given[name] for name in self._get_param_names()})
+        self.__dict__.update({name: value for name, value in arguments.items() if name != "self"})
 
     def fit(
         self,
@@ -127,19 +110,19 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     def _fitted(self, X: Any, y: Any, sample_weight: Any, **run: Any) -> Result:
         from ocbnn.estimators.folder import require_savable
 
-        frame = read_table(self, X, reset=True)
+        frame = tables.read_table(self, X, reset=True)
         target = self._read_target(y, len(frame))
         schema = self._schema(X, frame, target)
-        rows = distinct_rows(frame, target, sample_weight, schema, self._free_columns(schema))
+        rows = tables.distinct_rows(frame, target, sample_weight, schema, self._free_columns(schema))
         if isinstance(self.prior, LearntPrior):
             # The learnt weights mean what they mean in the prior's own units, not in those of these rows.
             rows = replace(rows, schema=self.prior.schema)
         self.schema_ = rows.schema
         rules = self._read_rules(rows.schema, named=hasattr(self, "feature_names_in_"))
-        warn_of_scaled_inputs(rules, rows.schema)
+        given.warn_of_scaled_inputs(rules, rows.schema)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         model = self._model(rows, rules, seed)
-        warn_of_no_probabilities(model)
+        given.warn_of_no_probabilities(model)
         require_savable(self, model)
         result = self._infer(model, seed, **run)
         self.posterior_ = Posterior.from_result(result)
@@ -150,14 +133,14 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
 
     def _schema(self, X: Any, frame: pd.DataFrame, target: pd.Series) -> Schema:
         if isinstance(self.prior, LearntPrior):
-            return adopted_schema(self.prior, frame, target, self.task, self.columns)
-        declared: dict[str, Any] = {**array_kinds(X, frame)}
+            return given.adopted_schema(self.prior, frame, target, self.task, self.columns)
+        declared: dict[str, Any] = {**tables.array_kinds(X, frame)}
         for name, options in declarations(self.columns).items():
             declared[name] = (
                 {**declared.get(name, {}), **options} if isinstance(options, Mapping) else options
             )
         schema = Schema.infer(frame, target=target, task=self.task, columns=declared)
-        return guessed_kinds(in_sorted_order(schema), frame, self.columns)
+        return tables.guessed_kinds(in_sorted_order(schema), frame, self.columns)
 
     def _free_columns(self, schema: Schema) -> frozenset[str]:
         """The columns whose scale is ours to choose: nobody has declared their transform."""
@@ -173,13 +156,13 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             )
         return self.preparation
 
-    def _model(self, rows: Rows, rules: Sequence[Constraint], seed: int) -> Model:
+    def _model(self, rows: tables.Rows, rules: Sequence[Constraint], seed: int) -> Model:
         """The model of these rows; subclasses add what their task asks for."""
         raise NotImplementedError
 
-    def _built(self, rows: Rows, rules: Sequence[Constraint], seed: int, **options: Any) -> Model:
+    def _built(self, rows: tables.Rows, rules: Sequence[Constraint], seed: int, **options: Any) -> Model:
         if isinstance(self.prior, LearntPrior):
-            network = adopted_network(self.prior, self.hidden, self.activation)
+            network = given.adopted_network(self.prior, self.hidden, self.activation)
             base: Prior = self.prior
         else:
             network = defaults.network(rows.schema, self.hidden, len(rows.frame), self.activation)
@@ -227,7 +210,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     def _read_rules(self, schema: Schema, *, named: bool) -> tuple[Constraint, ...]:
         """The rules as constraints; where names were lost on the way, the error says how to keep them."""
         try:
-            return self._tolerated(constraints(self.rules, schema))
+            return self._tolerated(given.constraints(self.rules, schema))
         except RuleError as error:
             if named:
                 raise
@@ -249,12 +232,11 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         """The options with `rules=` as constraints: whatever the constructor takes, and rules of a model."""
         if options.get("rules") is None:
             return dict(options)
-        given: list[Any] = []
-        for each in listed(options["rules"]):
-            given += (
-                [each] if isinstance(each, RuleTerm) else self._tolerated(constraints(each, self.schema_))
-            )
-        return {**options, "rules": tuple(given)}
+        rules: list[Any] = []
+        for each in given.listed(options["rules"]):
+            is_term = isinstance(each, RuleTerm)
+            rules += [each] if is_term else self._tolerated(given.constraints(each, self.schema_))
+        return {**options, "rules": tuple(rules)}
 
     def _tell_unmet(self, result: Result) -> None:
         if not result.unmet:
@@ -276,13 +258,13 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     def _rows(self, X: Any) -> Float[np.ndarray, "n Q"]:
         """Rows to predict, coded."""
         check_is_fitted(self)
-        return self._coded(read_table(self, X, reset=False))
+        return self._coded(tables.read_table(self, X, reset=False))
 
     def _coded(self, frame: pd.DataFrame) -> Float[np.ndarray, "n Q"]:
         coded = self.schema_.encode(frame)
         rules = (*self.rules_, *self.posterior_.rules_in_force)
         ruled = frozenset(name for rule in rules for name in rule.region.columns())
-        require_ruled_kinds(self.schema_, coded, ruled)
+        tables.require_ruled_kinds(self.schema_, coded, ruled)
         return coded
 
     def _rows_and_target(self, X: Any, y: Any) -> tuple[pd.DataFrame, np.ndarray] | None:
@@ -295,11 +277,11 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         if X is None and y is None:
             return None
         if X is None or y is None:
-            given, missing = ("y", "X") if X is None else ("X", "y")
-            raise OCBNNError(f"{given} came without {missing}: give rows and their target, or neither.")
-        frame = read_table(self, X, reset=False)
+            one, missing = ("y", "X") if X is None else ("X", "y")
+            raise OCBNNError(f"{one} came without {missing}: give rows and their target, or neither.")
+        frame = tables.read_table(self, X, reset=False)
         self._coded(frame)
-        values = one_column(self, y, len(frame))
+        values = tables.one_column(self, y, len(frame))
         assert self.schema_.target is not None
         self.schema_.target.to_model(pd.Series(values))
         return frame, values

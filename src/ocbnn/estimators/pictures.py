@@ -70,7 +70,6 @@ class PlotMethods(OCBNNEstimator):
         from ocbnn.plots import calibration as draw
         from ocbnn.posterior.calibration import calibration
 
-        check_is_fitted(self)
         held_out = self._rows_and_target(X, y)
         if held_out is None:
             raise OCBNNError("Calibration is of rows that were not in the fit: give X and y.")

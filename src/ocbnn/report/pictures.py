@@ -265,16 +265,15 @@ def _calibration(
 def run_pictures(evidence: Evidence) -> tuple[Picture, ...]:
     """Whether the chains agree."""
     figures = evidence.run.figures
-    return () if figures is None else (_traces(figures), _agreement(figures))
-
-
-def _traces(figures: ChainFigures) -> Picture:
-    return Picture(
+    if figures is None:
+        return ()
+    traces = Picture(
         drawn(lambda ax: plots.diagnostics(figures, ax=ax), "traces"),
         f"{figures.quantity} at the one input where the chains agree least, draw after draw. Lines of all "
         "chains should lie on top of one another, without a trend.",
         f"{len(figures.traces)} lines, one for each chain, of {figures.quantity} over draws.",
     )
+    return traces, _agreement(figures)
 
 
 def _agreement(figures: ChainFigures) -> Picture:
