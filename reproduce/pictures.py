@@ -102,24 +102,16 @@ def draw_particles(
 
 def draw_rows(ax: Axes, frame: pd.DataFrame) -> None:
     """The rows, on a line."""
-    ax.plot(frame["x"], frame["y"], ls="none", marker="o", ms=4.5, color=style.DATA, zorder=4, label="data")
+    draw_points(ax, frame["x"], frame["y"], 0, "data", ms=4.5, color=style.DATA, zorder=4)
 
 
 def forbid(ax: Axes, across: Interval, up: Iterable[Interval], label: str = "forbidden") -> None:
     """Forbidden outputs over an interval of inputs; an end at infinity is that of the axes."""
     bottom, top = ax.get_ylim()
     for index, (low, high) in enumerate(up):
-        ax.fill_between(
-            across,
-            max(low, bottom),
-            min(high, top),
-            facecolor="#d55e0033",
-            edgecolor=style.FORBIDDEN,
-            hatch="////",
-            lw=0.8,
-            zorder=3,
-            label=label if index == 0 else None,
-        )
+        look: dict[str, Any] = {"facecolor": "#d55e0033", "edgecolor": style.FORBIDDEN, "hatch": "////"}
+        name = label if index == 0 else None
+        ax.fill_between(across, max(low, bottom), min(high, top), lw=0.8, zorder=3, label=name, **look)
 
 
 def ask(ax: Axes, across: Interval, label: str | None = "a rule applies") -> None:
@@ -207,41 +199,24 @@ def draw_classes(
     image = np.where(
         (probabilities.max(axis=1) > CERTAIN)[:, None], colours[best], np.array(to_rgba("white", 1.0))
     )
-    ax.imshow(
-        image.reshape(count, count, 4),
-        origin="lower",
-        extent=(*across, *up),
-        aspect="auto",
-        interpolation="nearest",
-    )
+    extent = (*across, *up)
+    pixels = image.reshape(count, count, 4)
+    ax.imshow(pixels, origin="lower", extent=extent, aspect="auto", interpolation="nearest")
     ax.grid(visible=False)
     if frame is None:
         return
     for index, label in enumerate(posterior.classes):
         rows = frame[frame["y"] == label]
-        ax.plot(
-            rows["x1"],
-            rows["x2"],
-            ls="none",
-            marker=style.MARKERS[index],
-            ms=5,
-            color=CLASS_COLOURS[label],
-            mec=style.INK,
-            mew=0.7,
-            label=str(label),
-        )
+        look = {"ms": 5, "color": CLASS_COLOURS[label], "mec": style.INK, "mew": 0.7}
+        draw_points(ax, rows["x1"], rows["x2"], index, str(label), **look)
+
+
+def draw_points(ax: Axes, x: Any, y: Any, index: int, label: str, **look: Any) -> None:
+    """Points without a line, with the marker of one of several kinds."""
+    ax.plot(x, y, ls="none", marker=style.MARKERS[index], label=label, **look)
 
 
 def outline(ax: Axes, across: Interval, up: Interval, colour: str, label: str | None = None) -> None:
     """A rule's rectangle."""
-    ax.add_patch(
-        mpl.patches.Rectangle(
-            (across[0], up[0]),
-            across[1] - across[0],
-            up[1] - up[0],
-            fill=False,
-            ec=colour,
-            lw=1.6,
-            label=label,
-        )
-    )
+    corner, width, height = (across[0], up[0]), across[1] - across[0], up[1] - up[0]
+    ax.add_patch(mpl.patches.Rectangle(corner, width, height, fill=False, ec=colour, lw=1.6, label=label))

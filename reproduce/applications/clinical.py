@@ -13,22 +13,8 @@ from sklearn.model_selection import GroupKFold
 from ocbnn import Constraint, OCBNNClassifier, Schema
 from ocbnn.posterior import Posterior
 from ocbnn.regions import sample
-from reproduce.applications.common import (
-    Fitted,
-    Labels,
-    Probabilities,
-    area,
-    fit_estimator,
-    gradient_boosting,
-    logistic_regression,
-    posterior_of,
-    probability,
-    read_rules,
-    rules_path,
-    save_table,
-    scores,
-    with_errors,
-)
+from reproduce.applications import common
+from reproduce.applications.common import Fitted, Labels, Probabilities
 from reproduce.data import mimic3
 from reproduce.outcome import Outcome, expected
 from reproduce.pictures import draw
@@ -76,7 +62,7 @@ def clinical(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     details = {
         "cohort": cohort_figures(table, inside),
         "others": others(table, inside, tested, splits, seed),
-        **save_table(out / NAME, NAME, rows, mimic3.TARGET, networks["ocbnn"]),
+        **common.save_table(out / NAME, NAME, rows, mimic3.TARGET, networks["ocbnn"]),
     }
     _draw(out, inside, found)
     return Outcome(runs, details)
@@ -96,7 +82,7 @@ def in_regions(table: pd.DataFrame) -> np.ndarray:
     """Which rows at least one rule speaks of."""
     schema = schema_of(table)
     coded = schema.encode(table[FEATURES])
-    return np.any([rule.region.contains(coded, schema) for rule in read_rules(NAME, schema)], axis=0)
+    return np.any([rule.region.contains(coded, schema) for rule in common.read_rules(NAME, schema)], axis=0)
 
 
 def patient_folds(table: pd.DataFrame, seed: int, folds: int) -> Splits:
@@ -113,7 +99,7 @@ def held_out(
     violating = []
     for (train, test), fitted in zip(splits, networks, strict=True):
         features = table.iloc[test][FEATURES]
-        chance[test] = probability(fitted, features)
+        chance[test] = common.probability(fitted, features)
         predicted[test] = chance[test] >= 0.5 if isinstance(fitted, Posterior) else fitted.predict(features)
         violating.append(points_violating(fitted, training_rows(table, inside, train), seed))
     return HeldOut(chance, predicted, over_folds(violating))
@@ -135,11 +121,11 @@ def fit(setting: str, chosen: Plan, rows: pd.DataFrame, ruled: bool, seed: int) 
     """One network."""
     frame = rows[[*FEATURES, mimic3.TARGET]]
     if setting == "ours":
-        rules_file = rules_path(NAME) if ruled else None
-        return fit_estimator(chosen, frame, mimic3.TARGET, rules_file, seed, mimic3.COLUMNS)
+        rules_file = common.rules_path(NAME) if ruled else None
+        return common.fit_estimator(chosen, frame, mimic3.TARGET, rules_file, seed, mimic3.COLUMNS)
     schema = schema_of(rows)
-    rules = [rule.text(schema) for rule in read_rules(NAME, schema)] if ruled else []
-    return posterior_of(chosen, evenly_upsampled(frame, seed), mimic3.TARGET, rules, seed, schema)
+    rules = [rule.text(schema) for rule in common.read_rules(NAME, schema)] if ruled else []
+    return common.posterior_of(chosen, evenly_upsampled(frame, seed), mimic3.TARGET, rules, seed, schema)
 
 
 def evenly_upsampled(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -160,12 +146,12 @@ def points_violating(fitted: Fitted, rows: pd.DataFrame, seed: int) -> dict[str,
     schema = fitted.schema if isinstance(fitted, Posterior) else fitted.schema_
     posterior = fitted if isinstance(fitted, Posterior) else fitted.posterior_
     coded = schema.encode(rows[FEATURES])
-    rules = read_rules(NAME, schema)
+    rules = common.read_rules(NAME, schema)
     found = {}
     for sampler, key in (("rows", "points_violating"), ("uniform", "points_violating_uniform")):
         fresh = np.concatenate([points(rule, schema, coded, sampler, seed, len(rules)) for rule in rules])
         frame = schema.decode(fresh)
-        found[key] = float(np.mean(probability(posterior, frame) < 0.5))
+        found[key] = float(np.mean(common.probability(posterior, frame) < 0.5))
         if isinstance(fitted, OCBNNClassifier):
             found[f"{key}_predicted"] = float(np.mean(fitted.predict(frame) == 0))
     return found
@@ -191,10 +177,12 @@ def figures(
         ("_inside", tested[inside[tested]]),
     ):
         statistics = {
-            **scores(labels[rows], found.predicted[rows]),
-            "auc": area(labels[rows], found.chance[rows]),
+            **common.scores(labels[rows], found.predicted[rows]),
+            "auc": common.area(labels[rows], found.chance[rows]),
         }
-        each = with_errors({f"{name}{suffix}": s for name, s in statistics.items()}, patients[rows], seed)
+        each = common.with_errors(
+            {f"{name}{suffix}": s for name, s in statistics.items()}, patients[rows], seed
+        )
         result.update(each)
     return result
 
@@ -213,17 +201,13 @@ def cohort_figures(table: pd.DataFrame, inside: np.ndarray) -> dict[str, Any]:
 
 
 def others(
-    table: pd.DataFrame,
-    inside: np.ndarray,
-    tested: np.ndarray,
-    splits: Splits,
-    seed: int,
+    table: pd.DataFrame, inside: np.ndarray, tested: np.ndarray, splits: Splits, seed: int
 ) -> dict[str, Any]:
     """Logistic regression and boosting on the same folds, classes balanced."""
     result = {}
     for name, model in (
-        ("logistic_regression", logistic_regression(class_weight="balanced")),
-        ("gradient_boosting", gradient_boosting(seed, class_weight="balanced")),
+        ("logistic_regression", common.logistic_regression(class_weight="balanced")),
+        ("gradient_boosting", common.gradient_boosting(seed, class_weight="balanced")),
     ):
         chance = np.full(len(table), np.nan)
         for train, test in splits:

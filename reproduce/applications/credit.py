@@ -11,26 +11,8 @@ import pandas as pd
 from sklearn.metrics import f1_score
 
 from ocbnn import Schema
-from reproduce.applications.common import (
-    Fitted,
-    Probabilities,
-    Statistic,
-    among,
-    area,
-    box_conditions,
-    fit_estimator,
-    gradient_boosting,
-    logistic_regression,
-    mean_of,
-    papers_schema,
-    posterior_of,
-    probability,
-    read_rules,
-    rules_path,
-    save_table,
-    scores,
-    with_errors,
-)
+from reproduce.applications import common
+from reproduce.applications.common import Fitted, Probabilities, Statistic
 from reproduce.data import credit as data
 from reproduce.outcome import Outcome, expected
 from reproduce.pictures import draw
@@ -70,9 +52,9 @@ def credit(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
         ("ocbnn", ruled_on, whom_it_is_about(chosen, tables)),
     ):
         fitted = networks[name] = fit(setting, chosen, rows.prepared, young, seed)
-        learnt = probability(fitted, _features(rows.train))
+        learnt = common.probability(fitted, _features(rows.train))
         threshold = best_threshold(rows.train, learnt, chosen.own["threshold"])
-        chances[name] = probability(fitted, _features(tables.test))
+        chances[name] = common.probability(fitted, _features(tables.test))
         runs[name] = figures(tables.test, chances[name], threshold, _repeated(rows), seed)
     save_all(out / NAME, networks)
     ocbnn = runs["ocbnn"]
@@ -81,7 +63,7 @@ def credit(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
     ocbnn["ruled_probability_above_full"] = ocbnn["ruled_probability"] - runs["bnn_full"]["ruled_probability"]
     details = {
         "others": others(tables, blind, seed),
-        **save_table(out / NAME, NAME, ruled_on.prepared, data.TARGET, networks["ocbnn"]),
+        **common.save_table(out / NAME, NAME, ruled_on.prepared, data.TARGET, networks["ocbnn"]),
     }
     _draw(out, tables.test, chances, runs)
     return Outcome(runs, details)
@@ -107,10 +89,12 @@ def without_young(tables: Tables) -> Tables:
 def fit(setting: str, chosen: Plan, rows: pd.DataFrame, young: pd.DataFrame | None, seed: int) -> Fitted:
     """One network: under the rule where `young` says whom it is about."""
     if setting == "ours":
-        return fit_estimator(chosen, rows, data.TARGET, None if young is None else rules_path(NAME), seed)
-    schema = papers_schema(chosen, rows, data.TARGET, STANDARDISED)
+        return common.fit_estimator(
+            chosen, rows, data.TARGET, None if young is None else common.rules_path(NAME), seed
+        )
+    schema = common.papers_schema(chosen, rows, data.TARGET, STANDARDISED)
     rules = () if young is None else papers_rules(chosen, young)
-    return posterior_of(chosen, rows, data.TARGET, rules, seed, schema)
+    return common.posterior_of(chosen, rows, data.TARGET, rules, seed, schema)
 
 
 def whom_it_is_about(chosen: Plan, tables: Tables) -> pd.DataFrame:
@@ -122,7 +106,7 @@ def whom_it_is_about(chosen: Plan, tables: Tables) -> pd.DataFrame:
 def papers_rules(chosen: Plan, young: pd.DataFrame) -> tuple[str, ...]:
     """The rule, in the reference setting within a box around the mean of the young in all other columns."""
     conditions = [f"age < {data.YOUNG}", f"{data.UTILISATION} > {data.utilisation_threshold(young)}"]
-    conditions += box_conditions(chosen, young, but=("age", data.UTILISATION, data.TARGET))
+    conditions += common.box_conditions(chosen, young, but=("age", data.UTILISATION, data.TARGET))
     return (f"if {' and '.join(conditions)} then {data.TARGET} = 0",)
 
 
@@ -150,11 +134,11 @@ def truth(test: pd.DataFrame) -> dict[str, Any]:
     labels = test[data.TARGET].to_numpy()
     observed = {
         "recourse": recourse(test, labels),
-        "ruled_probability": mean_of(labels, in_region(test)),
+        "ruled_probability": common.mean_of(labels, in_region(test)),
     }
     perfect = dict.fromkeys(("accuracy", "f1", "auc", "auc_young"), 1.0)
     return {
-        **with_errors(observed, np.arange(len(test))),
+        **common.with_errors(observed, np.arange(len(test))),
         **perfect,
         **{f"{name}_se": 0.0 for name in perfect},
     }
@@ -177,21 +161,21 @@ def figures(
     ruled = in_region(test)
     corrected = chance / (chance + repeated * (1.0 - chance))
     of_all: dict[str, Statistic] = {
-        **scores(labels, predicted),
+        **common.scores(labels, predicted),
         "called_positive": lambda rows: float(predicted[rows].mean()),
         "calibration_error": lambda rows: calibration_error(labels[rows], corrected[rows]),
     }
     statistics: dict[str, Statistic] = {
         **of_all,
-        "auc": area(labels, chance),
-        "auc_young": among(area(labels, chance), young),
+        "auc": common.area(labels, chance),
+        "auc_young": common.among(common.area(labels, chance), young),
         "recourse": recourse(test, predicted),
-        "ruled_probability": mean_of(corrected, ruled),
+        "ruled_probability": common.mean_of(corrected, ruled),
         "brier": lambda rows: float(np.mean((labels[rows] - corrected[rows]) ** 2)),
-        **{f"{name}_ruled": among(statistic, ruled) for name, statistic in of_all.items()},
-        **{f"{name}_outside": among(statistic, ~ruled) for name, statistic in of_all.items()},
+        **{f"{name}_ruled": common.among(statistic, ruled) for name, statistic in of_all.items()},
+        **{f"{name}_outside": common.among(statistic, ~ruled) for name, statistic in of_all.items()},
     }
-    return {**with_errors(statistics, np.arange(len(test)), seed), "threshold": threshold}
+    return {**common.with_errors(statistics, np.arange(len(test)), seed), "threshold": threshold}
 
 
 def recourse(test: pd.DataFrame, predicted: np.ndarray) -> Statistic:
@@ -211,7 +195,7 @@ def recourse(test: pd.DataFrame, predicted: np.ndarray) -> Statistic:
 def in_region(rows: pd.DataFrame) -> np.ndarray:
     """Which rows the rule speaks of."""
     schema = Schema.infer(_features(rows), target=rows[data.TARGET], task="classification")
-    (rule,) = read_rules(NAME, schema)
+    (rule,) = common.read_rules(NAME, schema)
     return rule.region.contains(schema.encode(_features(rows)), schema)
 
 
@@ -226,9 +210,9 @@ def others(tables: Tables, blind: Tables, seed: int) -> dict[str, dict[str, Any]
     monotone = {data.UTILISATION: 1}
     found: dict[str, dict[str, Any]] = {}
     for name, rows, model in (
-        ("gradient_boosting_full", tables, gradient_boosting(seed, monotonic_cst=monotone)),
-        ("gradient_boosting_blind", blind, gradient_boosting(seed, monotonic_cst=monotone)),
-        ("logistic_regression_full", tables, logistic_regression()),
+        ("gradient_boosting_full", tables, common.gradient_boosting(seed, monotonic_cst=monotone)),
+        ("gradient_boosting_blind", blind, common.gradient_boosting(seed, monotonic_cst=monotone)),
+        ("logistic_regression_full", tables, common.logistic_regression()),
     ):
         model.fit(_features(rows.train), rows.train[data.TARGET])
         learnt = model.predict_proba(_features(rows.train))[:, 1]

@@ -13,25 +13,8 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 from ocbnn import AmortizedPrior, Constraint, Schema, parse_rule
-from reproduce.applications.common import (
-    Fitted,
-    Labels,
-    Probabilities,
-    Statistic,
-    box_conditions,
-    fit_estimator,
-    gradient_boosting,
-    logistic_regression,
-    mean_of,
-    papers_schema,
-    posterior_of,
-    probability,
-    read_rules,
-    rules_path,
-    save_table,
-    scores,
-    with_errors,
-)
+from reproduce.applications import common
+from reproduce.applications.common import Fitted, Labels, Probabilities, Statistic
 from reproduce.data import compas
 from reproduce.outcome import Outcome
 from reproduce.pictures import draw
@@ -64,13 +47,15 @@ def recidivism(setting: str, seed: int, quick: bool, out: Path) -> Outcome:
         for name in ("bnn", "ocbnn"):
             rows = table[[*features, compas.TARGET]]
             fitted = networks[f"{name}{suffix}"] = fit(setting, chosen, rows, name == "ocbnn", seed)
-            runs[f"{name}{suffix}"] = figures(table, probability(fitted, table[features]), seed=seed)
+            runs[f"{name}{suffix}"] = figures(table, common.probability(fitted, table[features]), seed=seed)
     save_all(out / NAME, networks)
     beside = {name: figures(table, chance, seed=seed) for name, chance in others(table, table, seed).items()}
     details: dict[str, Any] = {
         "others": beside,
         **left_out(beside),
-        **save_table(out / NAME, NAME, table[[*FEATURES, compas.TARGET]], compas.TARGET, networks["ocbnn"]),
+        **common.save_table(
+            out / NAME, NAME, table[[*FEATURES, compas.TARGET]], compas.TARGET, networks["ocbnn"]
+        ),
     }
     if setting == "ours":
         details["cross_validated"] = cross_validated(chosen, table, seed, folds(quick))
@@ -86,10 +71,12 @@ def folds(quick: bool) -> int:
 def fit(setting: str, chosen: Plan, rows: pd.DataFrame, ruled: bool, seed: int) -> Fitted:
     """One network: of the library's own way in `ours`, with an amortized prior and particles otherwise."""
     if setting == "ours":
-        return fit_estimator(chosen, rows, compas.TARGET, rules_path(NAME) if ruled else None, seed)
-    schema = papers_schema(chosen, rows, compas.TARGET, STANDARDISED, kind="binary")
+        return common.fit_estimator(
+            chosen, rows, compas.TARGET, common.rules_path(NAME) if ruled else None, seed
+        )
+    schema = common.papers_schema(chosen, rows, compas.TARGET, STANDARDISED, kind="binary")
     prior = amortized(chosen, schema, rows, seed) if ruled else None
-    return posterior_of(chosen, rows, compas.TARGET, (), seed, schema, base=prior)
+    return common.posterior_of(chosen, rows, compas.TARGET, (), seed, schema, base=prior)
 
 
 def amortized(chosen: Plan, schema: Schema, rows: pd.DataFrame, seed: int) -> AmortizedPrior:
@@ -105,9 +92,9 @@ def papers_rules(chosen: Plan, schema: Schema, features: pd.DataFrame) -> Sequen
 
     In it two_year_recid is any number from 0 to 1, and so is the probability that is asked for.
     """
-    box = box_conditions(chosen, features, but=(RECID,))
+    box = common.box_conditions(chosen, features, but=(RECID,))
     if not box:
-        return read_rules(NAME, schema)
+        return common.read_rules(NAME, schema)
     conditions = " and ".join([f"0 <= {RECID} <= 1", *box])
     text = f"if {conditions} then P({compas.TARGET} = 1) = {RECID}"
     return [parse_rule(text, schema, name="by what people did")]
@@ -115,7 +102,7 @@ def papers_rules(chosen: Plan, schema: Schema, features: pd.DataFrame) -> Sequen
 
 def figures(table: pd.DataFrame, chance: Probabilities, *, seed: int) -> dict[str, float | None]:
     """What the paper reports, and what its rule is about."""
-    return with_errors(
+    return common.with_errors(
         statistics(table, (chance >= 0.5).astype(np.int64), chance), np.arange(len(table)), seed
     )
 
@@ -126,24 +113,27 @@ def statistics(table: pd.DataFrame, predicted: Labels, chance: Probabilities) ->
     group = table[compas.RACE].to_numpy() == 1
 
     def gap(within: np.ndarray) -> Statistic:
-        ones, others = mean_of(predicted, group & within), mean_of(predicted, ~group & within)
+        ones, others = common.mean_of(predicted, group & within), common.mean_of(predicted, ~group & within)
         return lambda rows: abs(ones(rows) - others(rows))
 
     return {
-        **scores(labels, predicted),
-        "high_risk_african_american": mean_of(predicted, group),
-        "high_risk_others": mean_of(predicted, ~group),
+        **common.scores(labels, predicted),
+        "high_risk_african_american": common.mean_of(predicted, group),
+        "high_risk_others": common.mean_of(predicted, ~group),
         "gap": gap(np.ones(len(group), dtype=bool)),
         "gap_given_recid_0": gap(recid == 0),
         "gap_given_recid_1": gap(recid == 1),
-        "tv_to_rule": mean_of(np.abs(chance - recid), np.ones(len(group), dtype=bool)),
+        "tv_to_rule": common.mean_of(np.abs(chance - recid), np.ones(len(group), dtype=bool)),
     }
 
 
 def others(train: pd.DataFrame, test: pd.DataFrame, seed: int) -> dict[str, Probabilities]:
     """P(high_risk = 1), or the label, by logistic regression, boosting and fairlearn's demographic parity."""
     frame, labels, asked = train[FEATURES], train[compas.TARGET], test[FEATURES]
-    models = {"logistic_regression": logistic_regression(), "gradient_boosting": gradient_boosting(seed)}
+    models = {
+        "logistic_regression": common.logistic_regression(),
+        "gradient_boosting": common.gradient_boosting(seed),
+    }
     chances = {name: model.fit(frame, labels).predict_proba(asked)[:, 1] for name, model in models.items()}
     fair = demographic_parity(frame, labels, asked, seed)
     return chances if fair is None else {**chances, "demographic_parity": fair}
@@ -162,7 +152,7 @@ def demographic_parity(
     except ImportError:
         return None
     parity = DemographicParity(difference_bound=PARITY)
-    mitigated = ExponentiatedGradient(gradient_boosting(seed), parity, eps=PARITY)
+    mitigated = ExponentiatedGradient(common.gradient_boosting(seed), parity, eps=PARITY)
     # Dozens of small fits: their threads cost more than they save.
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of pandas, about how fairlearn uses it
@@ -184,7 +174,9 @@ def cross_validated(chosen: Plan, table: pd.DataFrame, seed: int, folds: int) ->
     splits = StratifiedKFold(folds, shuffle=True, random_state=seed)
     for train, test in splits.split(rows, rows[compas.TARGET]):
         held_out = {
-            name: probability(fit("ours", chosen, rows.iloc[train], ruled, seed), table.iloc[test][FEATURES])
+            name: common.probability(
+                fit("ours", chosen, rows.iloc[train], ruled, seed), table.iloc[test][FEATURES]
+            )
             for name, ruled in (("bnn", False), ("ocbnn", True))
         }
         held_out |= others(table.iloc[train], table.iloc[test], seed)
@@ -206,28 +198,27 @@ def _draw(out: Path, table: pd.DataFrame, runs: Mapping[str, Any], details: Mapp
         },
     }
 
-    def by_group(ax: Any) -> None:
-        places = np.arange(len(rates))
-        for shift, part, colour, text in (
-            (-0.2, 0, "#0072b2", "African-American"),
-            (0.2, 1, "#999999", "others"),
-        ):
-            ax.barh(places + shift, [each[part] for each in rates.values()], 0.38, color=colour, label=text)
-        ax.set(yticks=places, yticklabels=list(rates), xlabel="called high-risk", xlim=(0, 0.7))
+    def bars(ax: Any, names: Mapping[str, Any], height: float, label: str, parts: Sequence[Any]) -> None:
+        places = np.arange(len(names))
+        for shift, key, colour, text in parts:
+            values = [each[key] for each in names.values()]
+            ax.barh(places + shift, values, height, color=colour, label=text)
+        ax.set(yticks=places, yticklabels=list(names), xlabel=label)
         ax.invert_yaxis()
         ax.legend(loc="lower right")
 
+    def by_group(ax: Any) -> None:
+        parts = ((-0.2, 0, "#0072b2", "African-American"), (0.2, 1, "#999999", "others"))
+        bars(ax, rates, 0.38, "called high-risk", parts)
+        ax.set_xlim(0, 0.7)
+
     def within(ax: Any) -> None:
-        places = np.arange(len(shown))
-        for shift, key, colour, text in (
+        parts = (
             (-0.27, "gap", "#d55e00", "of all"),
             (0.0, "gap_given_recid_1", "#e69f00", "who did reoffend"),
             (0.27, "gap_given_recid_0", "#56b4e9", "who did not"),
-        ):
-            ax.barh(places + shift, [each[key] for each in shown.values()], 0.25, color=colour, label=text)
+        )
+        bars(ax, shown, 0.25, "gap between the groups", parts)
         ax.axvline(0.03, color="#555555", lw=0.8, ls=":")
-        ax.set(yticks=places, yticklabels=list(shown), xlabel="gap between the groups")
-        ax.invert_yaxis()
-        ax.legend(loc="lower right")
 
     draw(out, NAME, [by_group, within], size=(5.0, 3.4))

@@ -22,7 +22,7 @@ from ocbnn.posterior import Posterior, function_draws
 from reproduce.data import toys
 from reproduce.figures import fig1, fig2
 from reproduce.outcome import Outcome
-from reproduce.pictures import Panel, draw, plane
+from reproduce.pictures import Panel, draw, draw_points, plane
 from reproduce.plans import plan
 from reproduce.runs import Figures, figures_of, run, save_all
 
@@ -97,15 +97,8 @@ def panel(task: str, runs: Mapping[str, Mapping[str, Any]]) -> Panel:
 
         for index, name in enumerate(ENGINES):
             figures = runs[f"{task}_{name}"]
-            ax.plot(
-                figures["engine_seconds"],
-                figures["wasserstein_to_nuts"],
-                ls="none",
-                marker=style.MARKERS[index],
-                ms=8,
-                color=style.CLASSES[index],
-                label=name,
-            )
+            spent, distance = figures["engine_seconds"], figures["wasserstein_to_nuts"]
+            draw_points(ax, spent, distance, index, name, ms=8, color=style.CLASSES[index])
         ax.set(
             title=task, xscale="log", yscale="log", xlabel="seconds", ylabel="Wasserstein distance to nuts"
         )

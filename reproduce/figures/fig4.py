@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from ocbnn.plots import style
 from ocbnn.posterior import Posterior
 from reproduce.data import toys
 from reproduce.outcome import Outcome
-from reproduce.pictures import CLASS_COLOURS, Panel, draw, frame_axes
+from reproduce.pictures import CLASS_COLOURS, Panel, draw, draw_points, frame_axes
 from reproduce.plans import plan
 from reproduce.runs import class_probabilities, measured, with_learnt_prior
 
@@ -80,30 +80,16 @@ def panel(posterior: Posterior, title: str, frame: pd.DataFrame) -> Panel:
         colours = LinearSegmentedColormap.from_list("hired", [CLASS_COLOURS[0], "white", CLASS_COLOURS[1]])
         for group in GROUPS:
             hired = class_probabilities(posterior, at(group, SKILL))[:, 1]
-            ax.imshow(
-                hired[:, None],
-                origin="lower",
-                extent=(group - 0.4, group + 0.4, 0.0, 1.05),
-                aspect="auto",
-                cmap=colours,
-                vmin=0.0,
-                vmax=1.0,
-            )
+            shades: dict[str, Any] = {"cmap": colours, "vmin": 0.0, "vmax": 1.0}
+            extent = (group - 0.4, group + 0.4, 0.0, 1.05)
+            ax.imshow(hired[:, None], origin="lower", extent=extent, aspect="auto", **shades)
             edge = threshold(hired)
             if edge is not None:
                 ax.plot([group - 0.4, group + 0.4], [edge, edge], color=style.INK, lw=1.4)
         for value, label in ((1, "hired"), (0, "not hired")):
             rows = frame[frame["y"] == value]
-            ax.plot(
-                rows["x1"],
-                rows["x2"],
-                ls="none",
-                marker=style.MARKERS[value],
-                ms=5.5,
-                mfc=CLASS_COLOURS[value],
-                mec=style.DATA,
-                label=label,
-            )
+            look = {"ms": 5.5, "mfc": CLASS_COLOURS[value], "mec": style.DATA}
+            draw_points(ax, rows["x1"], rows["x2"], value, label, **look)
         frame_axes(ax, title, (-0.5, 1.5), (0.0, 1.05), ("group (x1)", "skill (x2)"))
         ax.grid(visible=False)
         ax.set_xticks(GROUPS)

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
-from ocbnn import RuleError, SchemaError
+from ocbnn import OCBNNRegressor, RuleError, SchemaError
 from ocbnn.errors import InconclusiveWarning, OCBNNError
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.inference.loop import Loop
@@ -249,3 +249,14 @@ def test_pickling_keeps_predictions(fitted):
     frame, _ = blood_pressures(5)
     again = pickle.loads(pickle.dumps(fitted))
     assert np.array_equal(again.predict(frame), fitted.predict(frame))
+
+
+def test_a_subclass_may_have_a_constructor_of_its_own() -> None:
+    class Narrow(OCBNNRegressor):
+        def __init__(self, rules=None, note="") -> None:
+            super().__init__(rules, hidden=3)
+            self.note = note
+
+    narrow = clone(Narrow(note="small"))
+    assert narrow.get_params() == {"rules": None, "note": "small"}
+    assert (narrow.hidden, narrow.engine, narrow.noise) == (3, "auto", None)

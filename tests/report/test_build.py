@@ -147,7 +147,7 @@ def test_nothing_to_compare_with_leaves_gaps_and_no_error(evidence_of: Gathered)
 
 def test_more_rows_than_are_needed_are_drawn_by_lot(monkeypatch: pytest.MonkeyPatch) -> None:
     case = numbers()
-    monkeypatch.setattr("ocbnn.report.held_out.MOST_ROWS", 50)
+    monkeypatch.setattr("ocbnn.report.facts.MOST_ROWS", 50)
     evidence = gather(case.posterior, frame=case.frame, points=20)
     assert evidence.held_out_rows == 50
 

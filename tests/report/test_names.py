@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ocbnn.plots import style
 from ocbnn.report import gather, html, pictures
-from ocbnn.report.page import write
+from ocbnn.report.sections import write
 from report_cases import odd
 
 TEXT = st.text(min_size=1, max_size=80).map(lambda text: f"{text}n")  # of blanks alone there is no name

@@ -1,10 +1,10 @@
 """The `ocbnn` command: what the library does, for people who do not write Python.
 
-Each command is a file of its own. They share
-- `command.py`: options, errors as sentences with exit codes, and compiled programs that are kept;
-- `voice.py`: what is said to people, and the same as JSON for programs;
-- `tables.py`: tables with their rules and declared columns, read and written;
-- `fitting.py`: the work of `fit` and `demo`.
+- `fit.py`: commands on a table and its rules; `fitting.py` does the work of `fit` and `demo`.
+- `saved.py`: commands on saved models.  `demo.py`: the whole way on an invented clinic.
+- `command.py`: options, errors as sentences with exit codes, and compiled programs that are kept.
+- `voice.py`: what is said to people, and the same as JSON for programs.
+- `tables.py`: tables with their rules and declared columns, read and written.
 
 Exit codes: 0 fine; 1 lint found an error, or a rule is unmet (`check`, `fit --strict`); 2 wrong use or input
 that cannot be read (a sentence, never a traceback); 3 a mistake in ocbnn itself; 130 interrupted by Ctrl-C.
@@ -18,7 +18,9 @@ from typing import Annotated
 
 import typer
 
-from ocbnn.cli import check, demo, enforce, fit, learn_prior, lint, predict, report, reproduce, verify
+from ocbnn.cli import demo, fit
+from ocbnn.cli.command import WRONG_USE
+from ocbnn.cli.saved import check, enforce, predict, report, verify
 
 __all__ = ["app", "main"]
 
@@ -31,20 +33,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for each in (
-    demo.demo,
-    lint.lint,
-    fit.fit,
-    predict.predict,
-    check.check,
-    enforce.enforce,
-    report.report,
-    verify.verify,
-    learn_prior.learn_prior,
-):
+for each in (demo.demo, fit.lint, fit.fit, predict, check, enforce, report, verify, fit.learn_prior):
     app.command(each.__name__.replace("_", "-"))(each)
-MOVED = {"ignore_unknown_options": True, "allow_extra_args": True}
-app.command(hidden=True, context_settings=MOVED)(reproduce.reproduce)
+MOVED = (
+    "The paper's figures and tables are not part of the installed package. In a clone of the repository, "
+    "`python -m reproduce` takes the same names and options: python -m reproduce fig1 --out reproduced"
+)
+
+
+@app.command(hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def reproduce() -> None:
+    """The paper's figures and tables: `python -m reproduce` in a clone of the repository."""
+    typer.echo(f"ocbnn: {MOVED}", err=True)
+    raise typer.Exit(WRONG_USE)
 
 
 def main() -> None:

@@ -83,31 +83,28 @@ class InputError(OCBNNError):
     """A file or an option that cannot be used."""
 
 
-class Interrupted(Exception):  # noqa: N818 - no error: the user's wish
-    """Ctrl-C, after what there is was saved; the message says how to go on."""
-
-
 @contextmanager
-def session(debug: bool, quiet: bool = False, *, aside: bool = False) -> Iterator[Voice]:
-    """The body of a command that computes: errors are explained, and compiled programs kept.
+def session(
+    debug: bool, quiet: bool = False, *, aside: bool = False, compiles: bool = True
+) -> Iterator[Voice]:
+    """The body of a command: what goes wrong inside becomes a sentence on stderr and an exit code.
 
-    Gives the voice to speak with; `aside` leaves stdout to data or JSON.
+    Args:
+        debug: let errors through, with their traceback.
+        quiet: say only what went wrong.
+        aside: leave stdout to data or JSON.
+        compiles: keep the programs that JAX compiles.
+
+    Yields:
+        The voice to speak with.
     """
-    with explained(debug):
-        keep_compiled()
-        yield Voice(quiet=quiet, aside=aside)
-
-
-@contextmanager
-def explained(debug: bool) -> Iterator[None]:
-    """Turn what goes wrong inside into a sentence on stderr and an exit code; `debug` lets it through."""
     try:
-        yield
+        if compiles:
+            keep_compiled()
+        yield Voice(quiet=quiet, aside=aside)
         sys.stdout.flush()  # a full disk behind a pipe shows only here
     except (typer.Exit, typer.Abort):
         raise
-    except Interrupted as interruption:
-        raise _ended(str(interruption), INTERRUPTED) from None
     except KeyboardInterrupt as interruption:
         raise _ended(str(interruption) or "Interrupted; nothing was kept.", INTERRUPTED) from None
     except Exception as error:

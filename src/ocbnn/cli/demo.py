@@ -47,7 +47,7 @@ def demo(
         from ocbnn.datasets import clinic
         from ocbnn.linting import lint
         from ocbnn.report import write
-        from ocbnn.report.page import places
+        from ocbnn.report.sections import places
         from ocbnn.storage.files import discard
 
         require_writable(out / TABLE)
@@ -104,17 +104,13 @@ def write_example(folder: Path) -> None:
 
 def show_table(voice: Voice, schema: Schema, rows: int) -> None:
     """The columns, their kinds and what was observed."""
-    from rich.table import Table
-
     voice.say(f"The table: {rows:,} patients of an invented clinic", "bold")
-    shown = Table(box=None, pad_edge=False)
-    for heading in ("column", "kind", "observed", "unit"):
-        shown.add_column(heading, header_style="dim")
+    described = []
     for column in schema.columns:
         low, high = column.observed
         observed = ", ".join(map(str, column.levels)) or f"{low:g} to {high:g}"
-        shown.add_row(column.name, column.kind, observed, column.unit or "")
-    voice.show(shown)
+        described.append((column.name, column.kind, observed, column.unit or ""))
+    voice.show_table(("column", "kind", "observed", "unit"), described)
     if schema.target is not None:
         classes = " or ".join(map(str, schema.target.classes))
         voice.say(f"To predict: {schema.target.name}, {classes or 'a number'}\n")
@@ -122,21 +118,17 @@ def show_table(voice: Voice, schema: Schema, rows: int) -> None:
 
 def show_comparison(voice: Voice, evidence: Evidence) -> None:
     """How often each rule is broken without the rules and with them, and the verdict."""
-    from rich.table import Table
-
     from ocbnn.cli.voice import VERDICT_STYLES
     from ocbnn.report.sentences import percent
 
-    shown = Table(box=None, pad_edge=False)
-    for heading in ("rule", "violated without", "with the rules", "accepted", "verdict"):
-        shown.add_column(heading, header_style="dim")
+    rows = []
     for rule in evidence.rules:
         check = rule.check
         without = "" if rule.without is None else percent(rule.without.violation.value)
         accepted, broken = percent(check.tolerance), percent(check.violation.value)
         style = VERDICT_STYLES[check.verdict]
-        shown.add_row(rule.name, without, broken, accepted, f"[{style}]{check.verdict}[/{style}]")
-    voice.show(shown)
+        rows.append((rule.name, without, broken, accepted, f"[{style}]{check.verdict}[/{style}]"))
+    voice.show_table(("rule", "violated without", "with the rules", "accepted", "verdict"), rows)
 
 
 def show_end(voice: Voice, evidence: Evidence, out: Path, page: Path) -> None:

@@ -1,4 +1,4 @@
-"""`ocbnn fit`: a network that obeys the rules, from a table."""
+"""Commands on a table and its rules: `ocbnn lint`, `fit` and `learn-prior`."""
 
 from __future__ import annotations
 
@@ -139,24 +139,22 @@ def fit(
         )
         refuse_constant(read)
         refuse_errors(read, voice)
+        options = estimator_options(
+            read,
+            told,
+            prior=scale if learnt is None else learnt,
+            hidden=widths,
+            tolerance=tolerance,
+            class_weight=class_weight,
+            engine=None if quick else engine,
+            draws=draws,
+            chains=chains,
+            cores=cores,
+        )
         named = {"table": table, "rules": rules, "prior": prior, "settings": settings}
         plan = Plan(
             out=out,
-            options={
-                **(quick_look("auto" if engine is None else engine) if quick else {}),
-                **estimator_options(
-                    read,
-                    told,
-                    prior=scale if learnt is None else learnt,
-                    hidden=widths,
-                    tolerance=tolerance,
-                    class_weight=class_weight,
-                    engine=None if quick else engine,
-                    draws=draws,
-                    chains=chains,
-                    cores=cores,
-                ),
-            },
+            options={**(quick_look(engine) if quick else {}), **options},
             hold_out=hold_out,
             compare=compare,
             seed=seed,
@@ -172,6 +170,106 @@ def fit(
             raise typer.Exit(command.FOUND)
 
 
+def learn_prior(
+    table: command.Table,
+    target: command.Target,
+    rules: command.Rules,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the prior goes: a folder of its own.")],
+    task: command.Task = None,
+    columns: command.Columns = None,
+    ignore: command.Ignore = None,
+    decimal: command.Decimal = ".",
+    hidden: Annotated[
+        str | None, typer.Option(metavar="UNITS", help="Hidden units: 20, or 50,50; default: by rows.")
+    ] = None,
+    seed: command.Seed = 0,
+    strict: command.Strict = False,
+    json: command.AsJson = False,
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
+) -> None:
+    """Learn the rules once into a prior, which any number of data sets can then be fitted with.
+
+    The table says what columns there are and which rows are realistic; its target is not looked at.
+
+    Example:  ocbnn learn-prior patients.csv --target action --rules rules.yaml --out prior/
+
+    Then:  ocbnn fit hospital-b.csv --target action --prior prior/ --out model-b/
+    """
+    with command.session(debug, quiet, aside=json) as voice:
+        from ocbnn.amortize import AmortizedPrior
+        from ocbnn.cli.tables import read_inputs, require_folder
+        from ocbnn.cli.voice import print_json, suggested
+        from ocbnn.estimators import defaults
+
+        require_folder(out, "prior", [table, rules, columns])
+        widths = command.hidden_units(hidden)
+        read = read_inputs(
+            table, target, rules, voice, task=task, columns=columns, ignore=ignore, decimal=decimal
+        )
+        refuse_constant(read)
+        refuse_errors(read, voice)
+        assert read.schema.target is not None
+        network = defaults.network(read.schema, widths, len(read.frame), defaults.ACTIVATION)
+        voice.say(f"Learning {len(read.rules)} rules into a prior over {network.size:,} weights.")
+        with voice.hearing_warnings():
+            prior = AmortizedPrior.learn(
+                read.rules,
+                read.schema,
+                network,
+                base=defaults.base_prior(None, network, classification=bool(read.schema.target.classes)),
+                data=read.frame,
+                seed=seed,
+            )
+        prior.save(out)
+        unmet = [rule.name for rule in prior.findings.rules if not rule.met]
+        if json:
+            print_json({"prior": str(out), "unmet": unmet, "findings": prior.findings})
+        else:
+            voice.say(str(prior.findings))
+            voice.say(f"Saved in {out}. Next:", "bold")
+            voice.say(f"  {suggested('fit', table, '--target', target, '--prior', out, '--out', 'model')}")
+        if strict and unmet:
+            raise typer.Exit(command.FOUND)
+
+
+def lint(
+    table: command.Table,
+    target: command.Target,
+    rules: command.Rules,
+    task: command.Task = None,
+    columns: command.Columns = None,
+    ignore: command.Ignore = None,
+    decimal: command.Decimal = ".",
+    json: command.AsJson = False,
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
+) -> None:
+    """Say what is wrong with a file of rules before anything is fitted.
+
+    Exit code 1: a rule cannot be obeyed as written, or two contradict each other. Warnings give 0.
+
+    Example:  ocbnn lint patients.csv --target action --rules rules.yaml
+    """
+    with command.session(debug, quiet, aside=json, compiles=False) as voice:
+        from ocbnn.cli.tables import read_inputs
+        from ocbnn.cli.voice import print_json, show_findings
+        from ocbnn.linting import lint as find
+
+        read = read_inputs(
+            table, target, rules, voice, task=task, columns=columns, ignore=ignore, decimal=decimal
+        )
+        findings = find(read.rules, read.schema, read.frame)
+        if json:
+            print_json({"rules": len(read.rules), "rows": len(read.frame), "findings": findings})
+        elif quiet:
+            voice.warn_of_errors(findings)
+        else:
+            show_findings(voice, findings)
+        if any(finding.severity == "error" for finding in findings):
+            raise typer.Exit(command.FOUND)
+
+
 def estimator_options(read: Inputs, told: dict[str, Any], **given: Any) -> dict[str, Any]:
     """Options of the estimator: those of the settings file, and those that were given besides."""
     options = {**told, **{name: value for name, value in given.items() if value is not None}}
@@ -184,7 +282,7 @@ def estimator_options(read: Inputs, told: dict[str, Any], **given: Any) -> dict[
     return options
 
 
-def quick_look(engine: str = "auto") -> dict[str, Any]:
+def quick_look(engine: str | None = None) -> dict[str, Any]:
     """Options of the estimator for a first look.
 
     A variational posterior, unless an engine was asked for, and a shorter search for the strength of rules.
@@ -197,7 +295,7 @@ def quick_look(engine: str = "auto") -> dict[str, Any]:
     # kept in the one is kept in the other.
     search = StrengthSearch(rounds=5, effective=100.0, most=100, steps=2500)
     options: dict[str, Any] = {"preparation": Settings(strength=search), "engine": engine}
-    if engine == "auto":
+    if engine in (None, "auto"):
         # The learning rate falls early, so that the end of the run shows whether it has settled.
         options["engine"] = Bbb(steps=8000, draws_per_step=2, learning_rate=0.02, decay="exponential")
     return options

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ocbnn.cli.command import InputError, Interrupted
+from ocbnn.cli.command import InputError
 from ocbnn.storage.files import discard
 from ocbnn.storage.runs import RUN, is_run
 
@@ -84,7 +84,7 @@ def fit_model(inputs: Inputs, plan: Plan, voice: Voice) -> Fitted:
     """Fit, compare, gather and save.
 
     Raises:
-        Interrupted: Ctrl-C; what there is was saved, and the message says how to go on.
+        KeyboardInterrupt: Ctrl-C; what there is was saved, and the message says how to go on.
         OCBNNError: what cannot be fitted, or a leftover of an earlier run that is in the way.
     """
     _check_leftovers(plan)
@@ -99,12 +99,13 @@ def fit_model(inputs: Inputs, plan: Plan, voice: Voice) -> Fitted:
         evidence = _gathered(estimator, without, rest, plan, voice)
         save_stage(plan, estimator, without, evidence)
     except BaseException:
-        _tidy(plan.leftovers)
+        if plan.leftovers.exists() and not _worth_resuming(plan.leftovers):
+            discard(plan.leftovers)
         raise
     try:
         discard(plan.leftovers)
     except KeyboardInterrupt:
-        raise Interrupted(f"Interrupted at the very end; {plan.out} holds the whole model.") from None
+        raise KeyboardInterrupt(f"Interrupted at the very end; {plan.out} holds the whole model.") from None
     return Fitted(estimator, without, evidence, len(train), len(rest))
 
 
@@ -168,18 +169,18 @@ def _kept_as_it_comes(run: Callable[..., Any], plan: Plan, name: str, voice: Voi
     """What a run gives, with its draws kept as they come, or those of an interrupted one gone on with.
 
     Raises:
-        Interrupted: before the first draw.
+        KeyboardInterrupt: before the first draw.
     """
     folder = plan.leftovers / name
     resume = plan.resume and (folder / RUN).exists()
     try:
-        return run(progress=voice.shows_progress, folder=folder, resume=resume)
+        return run(progress=not voice.quiet, folder=folder, resume=resume)
     except KeyboardInterrupt:
         if _worth_resuming(plan.leftovers):
             said = f"Interrupted before the first draw was kept. {plan.after_interruption}"
         else:
             said = "Interrupted while preparing, of which nothing is kept. Nothing was written."
-        raise Interrupted(said) from None
+        raise KeyboardInterrupt(said) from None
 
 
 def _complete(posterior: Posterior) -> bool:
@@ -192,14 +193,14 @@ def save_stage(
     """Save what there is; an interrupted run ends here.
 
     Raises:
-        Interrupted: the draws are fewer than asked for.
+        KeyboardInterrupt: the draws are fewer than asked for.
     """
     from ocbnn.estimators.folder import save
 
     save(plan.out, estimator, without, evidence)
     if not _complete(estimator.posterior_):
         how_far = str(estimator.posterior_.provenance["status"]).split(";")[0]
-        raise Interrupted(
+        raise KeyboardInterrupt(
             f"{how_far.capitalize()}; {plan.out} holds the model as far as it is. {plan.after_interruption}"
         )
 
@@ -212,7 +213,7 @@ def _twin(estimator: Any, plan: Plan, voice: Voice) -> Posterior | None:
     with voice.hearing_warnings():
         twin: Posterior = _kept_as_it_comes(estimator.without_rules, plan, "without_rules", voice)
     if not _complete(twin):
-        raise Interrupted(
+        raise KeyboardInterrupt(
             f"Interrupted while fitting without the rules; {plan.out} holds the model with them. "
             f"{plan.after_interruption}"
         )
@@ -236,7 +237,7 @@ def _gathered(
                 sources=plan.sources,
             )
     except KeyboardInterrupt:
-        raise Interrupted(
+        raise KeyboardInterrupt(
             f"Interrupted while measuring; {plan.out} holds the model. {plan.after_interruption}"
         ) from None
 
@@ -257,12 +258,6 @@ def _check_leftovers(plan: Plan) -> None:
             f"{plan.leftovers} holds an interrupted run. Go on with it by the same command with --resume, or "
             "delete that folder to begin anew."
         )
-
-
-def _tidy(folder: Path) -> None:
-    """Remove a run of which nothing is worth resuming."""
-    if folder.exists() and not _worth_resuming(folder):
-        discard(folder)
 
 
 def _worth_resuming(folder: Path) -> bool:

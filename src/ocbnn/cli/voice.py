@@ -19,7 +19,7 @@ import typer
 from ocbnn.errors import OCBNNWarning
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
 
     from ocbnn.checking.figures import Figure
     from ocbnn.checking.results import RuleCheck
@@ -63,10 +63,17 @@ class Voice:
         if not self.quiet:
             self.console.print(text, style=style, markup=False, emoji=False, soft_wrap=True)
 
-    def show(self, what: RenderableType) -> None:
-        """A table or anything else that Rich draws."""
+    def show_table(self, headings: Iterable[str], rows: Iterable[Sequence[str]]) -> None:
+        """Rows below their headings, as Rich draws them; markup in a cell is markup."""
+        from rich.table import Table
+
+        shown = Table(box=None, pad_edge=False)
+        for heading in headings:
+            shown.add_column(heading, header_style="dim")
+        for row in rows:
+            shown.add_row(*row)
         if not self.quiet:
-            self.console.print(what)
+            self.console.print(shown)
 
     def warn(self, text: str) -> None:
         """What a user should know even if nothing else is to be said."""
@@ -78,11 +85,6 @@ class Voice:
         for finding in errors:
             self.warn(f"{finding.kind}: {' · '.join(finding.rules)}: {finding.text}")
         return bool(errors)
-
-    @property
-    def shows_progress(self) -> bool:
-        """Whether a bar makes sense; on pipes it shows itself to be none."""
-        return not self.quiet
 
     @contextmanager
     def hearing_warnings(self, *, but: str | tuple[str, ...] | None = None) -> Iterator[None]:
@@ -178,9 +180,9 @@ def show_check(voice: Voice, found: RuleCheck, schema: Schema) -> None:
 
 
 def _with_ends(figure: Figure) -> str:
-    from ocbnn.report.sentences import percent
+    from ocbnn.report.sentences import percent, percent_range
 
-    return f"{percent(figure.value)} ({percent(figure.low)} to {percent(figure.high)})"
+    return f"{percent(figure.value)} ({percent_range(figure)})"
 
 
 def in_words(point: Mapping[str, Any], schema: Schema) -> str:

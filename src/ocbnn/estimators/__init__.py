@@ -1,10 +1,11 @@
 """Estimators in scikit-learn's contract: tables and rules in, predictions in raw units out.
 
 - `tables.py`: what users hand over, as tables with names; equal rows merged.
+- `given.py`: rules and learnt priors as users give them.
 - `defaults.py`: choices that a user need not make.
 - `base.py`, `regressor.py`, `classifier.py`: the estimators.
-- `showing.py`: their pictures and their report.
-- `files.py`: saved and loaded.
+- `pictures.py`: their pictures and their report.
+- `folder.py`: saved and loaded.  `settings_files.py`: their options as a file.
 """
 
 from ocbnn.estimators.classifier import OCBNNClassifier

@@ -17,33 +17,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ocbnn.amortize.prior import AmortizedPrior
-from ocbnn.errors import (
-    InconclusiveWarning,
-    ModelError,
-    OCBNNError,
-    OCBNNWarning,
-    RuleError,
-    UnmetRuleError,
-)
-from ocbnn.estimators import defaults
-from ocbnn.estimators.given import (
-    adopted_network,
-    adopted_schema,
-    constraints,
-    listed,
-    warn_of_no_probabilities,
-    warn_of_scaled_inputs,
-)
-from ocbnn.estimators.pictures import PlotMethods
-from ocbnn.estimators.tables import (
-    Rows,
-    array_kinds,
-    distinct_rows,
-    guessed_kinds,
-    one_column,
-    read_table,
-    require_ruled_kinds,
-)
+from ocbnn.errors import InconclusiveWarning, ModelError, OCBNNError, OCBNNWarning, RuleError, UnmetRuleError
+from ocbnn.estimators import defaults, given, tables
 from ocbnn.inference.engines import choose
 from ocbnn.inference.prepare import Settings
 from ocbnn.inference.result import Result, RuleOutcome
@@ -65,12 +40,12 @@ if TYPE_CHECKING:
 Enforcement = Literal["truncate", "draws"]
 
 
-class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A Bayesian neural network under rules, in scikit-learn's contract; numerics are in other modules."""
 
     task: ClassVar[Task]
 
-    # Set by subclasses' __init__, which scikit-learn reads the parameters from.
+    # Set by subclasses' __init__ through `_keep`; scikit-learn reads the parameters from its signature.
     rules: Any
     engine: Any
     hidden: Any
@@ -96,14 +71,30 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
 
     # The fit ------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, **run: Any) -> Self:
-        """The fit, or, where it fails or is interrupted, what the estimator was before.
+    def _keep(self, arguments: Mapping[str, Any]) -> None:
+        """Store the constructor's arguments, its `locals()`, under their names."""
+        self.__dict__.update({name: value for name, value in arguments.items() if name != "self"})
 
-        Half of a fit would answer with the draws of one table in the units and labels of another.
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        progress: Any = False,
+        folder: Any = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn from rows and rules; a row of weight 2 is as two equal rows.
+
+        `progress`, `folder` and `resume` are those of `ocbnn.infer`: a bar, a folder in which draws are kept
+        as they come, and going on with the run in it. A fit that fails or is interrupted leaves the estimator
+        as it was.
         """
+        # Half of a fit would answer with the draws of one table in the units and labels of another.
         before = dict(self.__dict__)
         try:
-            result = self._fitted(X, y, sample_weight, **run)
+            result = self._fitted(X, y, sample_weight, progress=progress, folder=folder, resume=resume)
             self._tell_unmet(result)
         except BaseException:
             self.__dict__.clear()
@@ -117,20 +108,22 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
         raise NotImplementedError
 
     def _fitted(self, X: Any, y: Any, sample_weight: Any, **run: Any) -> Result:
-        frame = read_table(self, X, reset=True)
+        from ocbnn.estimators.folder import require_savable
+
+        frame = tables.read_table(self, X, reset=True)
         target = self._read_target(y, len(frame))
         schema = self._schema(X, frame, target)
-        rows = distinct_rows(frame, target, sample_weight, schema, self._free_columns(schema))
+        rows = tables.distinct_rows(frame, target, sample_weight, schema, self._free_columns(schema))
         if isinstance(self.prior, LearntPrior):
             # The learnt weights mean what they mean in the prior's own units, not in those of these rows.
             rows = replace(rows, schema=self.prior.schema)
         self.schema_ = rows.schema
         rules = self._read_rules(rows.schema, named=hasattr(self, "feature_names_in_"))
-        warn_of_scaled_inputs(rules, rows.schema)
+        given.warn_of_scaled_inputs(rules, rows.schema)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         model = self._model(rows, rules, seed)
-        warn_of_no_probabilities(model)
-        self._require_savable(model)
+        given.warn_of_no_probabilities(model)
+        require_savable(self, model)
         result = self._infer(model, seed, **run)
         self.posterior_ = Posterior.from_result(result)
         self.rules_ = tuple(term.rule for term in self.posterior_.rules)
@@ -140,14 +133,14 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def _schema(self, X: Any, frame: pd.DataFrame, target: pd.Series) -> Schema:
         if isinstance(self.prior, LearntPrior):
-            return adopted_schema(self.prior, frame, target, self.task, self.columns)
-        declared: dict[str, Any] = {**array_kinds(X, frame)}
+            return given.adopted_schema(self.prior, frame, target, self.task, self.columns)
+        declared: dict[str, Any] = {**tables.array_kinds(X, frame)}
         for name, options in declarations(self.columns).items():
             declared[name] = (
                 {**declared.get(name, {}), **options} if isinstance(options, Mapping) else options
             )
         schema = Schema.infer(frame, target=target, task=self.task, columns=declared)
-        return guessed_kinds(in_sorted_order(schema), frame, self.columns)
+        return tables.guessed_kinds(in_sorted_order(schema), frame, self.columns)
 
     def _free_columns(self, schema: Schema) -> frozenset[str]:
         """The columns whose scale is ours to choose: nobody has declared their transform."""
@@ -163,13 +156,13 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
             )
         return self.preparation
 
-    def _model(self, rows: Rows, rules: Sequence[Constraint], seed: int) -> Model:
+    def _model(self, rows: tables.Rows, rules: Sequence[Constraint], seed: int) -> Model:
         """The model of these rows; subclasses add what their task asks for."""
         raise NotImplementedError
 
-    def _built(self, rows: Rows, rules: Sequence[Constraint], seed: int, **options: Any) -> Model:
+    def _built(self, rows: tables.Rows, rules: Sequence[Constraint], seed: int, **options: Any) -> Model:
         if isinstance(self.prior, LearntPrior):
-            network = adopted_network(self.prior, self.hidden, self.activation)
+            network = given.adopted_network(self.prior, self.hidden, self.activation)
             base: Prior = self.prior
         else:
             network = defaults.network(rows.schema, self.hidden, len(rows.frame), self.activation)
@@ -217,7 +210,7 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
     def _read_rules(self, schema: Schema, *, named: bool) -> tuple[Constraint, ...]:
         """The rules as constraints; where names were lost on the way, the error says how to keep them."""
         try:
-            return self._tolerated(constraints(self.rules, schema))
+            return self._tolerated(given.constraints(self.rules, schema))
         except RuleError as error:
             if named:
                 raise
@@ -239,12 +232,11 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
         """The options with `rules=` as constraints: whatever the constructor takes, and rules of a model."""
         if options.get("rules") is None:
             return dict(options)
-        given: list[Any] = []
-        for each in listed(options["rules"]):
-            given += (
-                [each] if isinstance(each, RuleTerm) else self._tolerated(constraints(each, self.schema_))
-            )
-        return {**options, "rules": tuple(given)}
+        rules: list[Any] = []
+        for each in given.listed(options["rules"]):
+            is_term = isinstance(each, RuleTerm)
+            rules += [each] if is_term else self._tolerated(given.constraints(each, self.schema_))
+        return {**options, "rules": tuple(rules)}
 
     def _tell_unmet(self, result: Result) -> None:
         if not result.unmet:
@@ -252,27 +244,27 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
         text = "; ".join(f"UNMET {outcome.name}: {outcome.reason}" for outcome in result.unmet)
         if self.strict:
             raise UnmetRuleError(text)
-        warnings.warn(text, OCBNNWarning, stacklevel=4)
+        warnings.warn(text, OCBNNWarning, stacklevel=3)
 
     def _tell_doubts(self, result: Result) -> None:
         """Say, once a fit, that the draws do not show what they should."""
         doubts = [] if result.converged else [f"{result.status}"]
         doubts += [f"{outcome.name}: {outcome.reason}" for outcome in result.not_shown]
         if doubts:
-            warnings.warn(f"Not shown: {'; '.join(doubts)}.", InconclusiveWarning, stacklevel=4)
+            warnings.warn(f"Not shown: {'; '.join(doubts)}.", InconclusiveWarning, stacklevel=3)
 
     # What can be asked --------------------------------------------------------------------------------------
 
     def _rows(self, X: Any) -> Float[np.ndarray, "n Q"]:
         """Rows to predict, coded."""
         check_is_fitted(self)
-        return self._coded(read_table(self, X, reset=False))
+        return self._coded(tables.read_table(self, X, reset=False))
 
     def _coded(self, frame: pd.DataFrame) -> Float[np.ndarray, "n Q"]:
         coded = self.schema_.encode(frame)
         rules = (*self.rules_, *self.posterior_.rules_in_force)
         ruled = frozenset(name for rule in rules for name in rule.region.columns())
-        require_ruled_kinds(self.schema_, coded, ruled)
+        tables.require_ruled_kinds(self.schema_, coded, ruled)
         return coded
 
     def _rows_and_target(self, X: Any, y: Any) -> tuple[pd.DataFrame, np.ndarray] | None:
@@ -285,19 +277,17 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
         if X is None and y is None:
             return None
         if X is None or y is None:
-            given, missing = ("y", "X") if X is None else ("X", "y")
-            raise OCBNNError(f"{given} came without {missing}: give rows and their target, or neither.")
-        frame = read_table(self, X, reset=False)
+            one, missing = ("y", "X") if X is None else ("X", "y")
+            raise OCBNNError(f"{one} came without {missing}: give rows and their target, or neither.")
+        frame = tables.read_table(self, X, reset=False)
         self._coded(frame)
-        values = one_column(self, y, len(frame))
+        values = tables.one_column(self, y, len(frame))
         assert self.schema_.target is not None
         self.schema_.target.to_model(pd.Series(values))
         return frame, values
 
-    def _prediction(self, X: Any, *, levels: Sequence[float]) -> Prediction:
-        return self._predicted(self._rows(X), levels=levels)
-
-    def _predicted(self, coded: Float[np.ndarray, "n Q"], *, levels: Sequence[float]) -> Prediction:
+    def _prediction(self, X: Any, levels: Sequence[float] = ()) -> Prediction:
+        coded = self._rows(X)
         return predict(self.posterior_, coded, levels=levels, coverage=None)
 
     def sample_function(self, X: Any) -> np.ndarray:
@@ -434,12 +424,6 @@ class OCBNNEstimator(PlotMethods, BaseEstimator):  # type: ignore[misc]  # sciki
 
         check_is_fitted(self)
         save(path, self)
-
-    def _require_savable(self, model: Model) -> None:
-        """Refuse, before the work, what `save` would refuse after it."""
-        from ocbnn.estimators.folder import require_savable
-
-        require_savable(self, model)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,16 +12,17 @@ from jaxtyping import Float
 from sklearn.base import ClassifierMixin
 
 from ocbnn.errors import ModelError
-from ocbnn.estimators.base import OCBNNEstimator
+from ocbnn.estimators.pictures import PlotMethods
 from ocbnn.estimators.tables import Rows, read_labels
 from ocbnn.model import Model
 from ocbnn.model.likelihoods import Balanced, Bernoulli, Categorical
 from ocbnn.posterior.allowed import listed
+from ocbnn.posterior.predict import predict
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Task
 
 
-class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
+class OCBNNClassifier(ClassifierMixin, PlotMethods):  # type: ignore[misc]
     """A Bayesian neural network for classes, under rules; any number of classes, labels of any kind.
 
     Args:
@@ -59,6 +60,7 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
     """
 
     task: ClassVar[Task] = "classification"
+    class_weight: Any
     classes_: np.ndarray
 
     def __init__(
@@ -80,38 +82,7 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
         strict: bool = False,
         random_state: Any = None,
     ) -> None:
-        self.rules = rules
-        self.engine = engine
-        self.hidden = hidden
-        self.activation = activation
-        self.prior = prior
-        self.class_weight = class_weight
-        self.tolerance = tolerance
-        self.columns = columns
-        self.draws = draws
-        self.chains = chains
-        self.batch = batch
-        self.preparation = preparation
-        self.cores = cores
-        self.strict = strict
-        self.random_state = random_state
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        progress: Any = False,
-        folder: Any = None,
-        resume: bool = False,
-    ) -> Self:
-        """Learn from rows and rules; a row of weight 2 is as two equal rows.
-
-        `progress`, `folder` and `resume` are those of `ocbnn.infer`: a bar, a folder in which draws are kept
-        as they come, and going on with the run in it.
-        """
-        return self._fit(X, y, sample_weight, progress=progress, folder=folder, resume=resume)
+        self._keep(locals())
 
     def _read_target(self, y: Any, rows: int) -> pd.Series:
         target, self._label_dtype = read_labels(self, y, rows)
@@ -138,7 +109,7 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
         Weights never move a prediction out of what a rule allows where the most probable class is allowed.
         """
         coded = self._rows(X)
-        prediction = self._predicted(coded, levels=())
+        prediction = predict(self.posterior_, coded, levels=(), coverage=None)
         probabilities, target = prediction.probabilities, self.schema_.target
         assert probabilities is not None
         assert target is not None
@@ -151,7 +122,7 @@ class OCBNNClassifier(ClassifierMixin, OCBNNEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n C"]:
         """The probability of every class, in the order of `classes_`, corrected for `class_weight`."""
-        probabilities = self._prediction(X, levels=()).probabilities
+        probabilities = self._prediction(X).probabilities
         assert probabilities is not None
         return probabilities
 

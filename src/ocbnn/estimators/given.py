@@ -76,7 +76,7 @@ def warn_of_scaled_inputs(rules: Sequence[Constraint], schema: Schema) -> None:
                     f"({observed[0]:.3g} to {observed[1]:.3g}). Is there a scaler before this estimator? "
                     "Then leave the scaler out: rules are in raw units, and inputs are standardised inside.",
                     OCBNNWarning,
-                    stacklevel=5,
+                    stacklevel=4,
                 )
                 return
 
@@ -90,7 +90,7 @@ def warn_of_no_probabilities(model: Model) -> None:
                 f"In the rule `{term.rule.text(term.schema)}`, {found}. There it is taken as 0 or 1. Is it a "
                 "percentage? Then divide it by 100; else narrow the rule's condition.",
                 OCBNNWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
 
 

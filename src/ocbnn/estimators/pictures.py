@@ -6,36 +6,19 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ocbnn.errors import OCBNNError
+from ocbnn.estimators.base import OCBNNEstimator
 from ocbnn.estimators.defaults import positive, require_options
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ocbnn.checking.results import RuleChecks
-    from ocbnn.model.conditional import RuleTerm
-    from ocbnn.posterior.draws import Posterior
-    from ocbnn.schema import Schema
 
-
-class PlotMethods:
-    """What can be looked at; every picture takes `ax`, and gives it back."""
-
-    schema_: Schema
-    posterior_: Posterior
-    enforcement_: Any
-
-    if TYPE_CHECKING:
-
-        def check_rules(self, **options: Any) -> RuleChecks: ...
-
-        def _twin(self, rules: tuple[RuleTerm, ...]) -> Posterior: ...
-
-        def _rows_and_target(self, X: Any, y: Any) -> tuple[pd.DataFrame, np.ndarray] | None: ...
+class PlotMethods(OCBNNEstimator):
+    """An estimator and what can be looked at; every picture takes `ax`, and gives it back."""
 
     def plot_band(
         self, column: str, X: Any = None, y: Any = None, *, ax: Axes | None = None, **options: Any
@@ -87,7 +70,6 @@ class PlotMethods:
         from ocbnn.plots import calibration as draw
         from ocbnn.posterior.calibration import calibration
 
-        check_is_fitted(self)
         held_out = self._rows_and_target(X, y)
         if held_out is None:
             raise OCBNNError("Calibration is of rows that were not in the fit: give X and y.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,14 +11,15 @@ from jaxtyping import Float
 from sklearn.base import RegressorMixin
 
 from ocbnn.errors import ModelError, OCBNNError
-from ocbnn.estimators.base import OCBNNEstimator, require_share
+from ocbnn.estimators.base import require_share
+from ocbnn.estimators.pictures import PlotMethods
 from ocbnn.estimators.tables import Rows, read_numbers
 from ocbnn.model import Model
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Task
 
 
-class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
+class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
     """A Bayesian neural network for a number, under rules; everything a user gives or gets is in raw units.
 
     Args:
@@ -52,6 +53,7 @@ class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
     """
 
     task: ClassVar[Task] = "regression"
+    noise: Any
 
     def __init__(
         self,
@@ -72,38 +74,7 @@ class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
         strict: bool = False,
         random_state: Any = None,
     ) -> None:
-        self.rules = rules
-        self.engine = engine
-        self.hidden = hidden
-        self.activation = activation
-        self.prior = prior
-        self.noise = noise
-        self.tolerance = tolerance
-        self.columns = columns
-        self.draws = draws
-        self.chains = chains
-        self.batch = batch
-        self.preparation = preparation
-        self.cores = cores
-        self.strict = strict
-        self.random_state = random_state
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        progress: Any = False,
-        folder: Any = None,
-        resume: bool = False,
-    ) -> Self:
-        """Learn from rows and rules; a row of weight 2 is as two equal rows.
-
-        `progress`, `folder` and `resume` are those of `ocbnn.infer`: a bar, a folder in which draws are kept
-        as they come, and going on with the run in it.
-        """
-        return self._fit(X, y, sample_weight, progress=progress, folder=folder, resume=resume)
+        self._keep(locals())
 
     def _read_target(self, y: Any, rows: int) -> pd.Series:
         return read_numbers(self, y, rows)
@@ -116,7 +87,7 @@ class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean, `(n,)`; with `return_std` also the standard deviation of an observation, with noise."""
-        prediction = self._prediction(X, levels=())
+        prediction = self._prediction(X)
         if not return_std:
             return prediction.point
         assert prediction.observation is not None
@@ -134,7 +105,7 @@ class OCBNNRegressor(RegressorMixin, OCBNNEstimator):  # type: ignore[misc]
         checked = tuple(require_share(level, "A quantile's level") for level in levels)
         if not checked:
             raise OCBNNError("levels is empty: give at least one quantile's level, such as [0.5].")
-        observation = self._prediction(X, levels=checked).observation
+        observation = self._prediction(X, checked).observation
         assert observation is not None
         assert observation.quantiles is not None
         return observation.quantiles

@@ -73,10 +73,10 @@ def written_settings(estimator: Any) -> str:
         if given.get(name) is not None and _toml(given[name]) != _toml(default[name])
     ]
     engine = given["engine"]
-    if isinstance(engine, str):
-        lines += ["", "[engine]", f"name = {_toml(engine)}"]
-    else:
-        lines += ["", "[engine]", f"name = {_toml(engine.name)}", *_changed(engine, type(engine)())]
+    name, changed = (
+        (engine, []) if isinstance(engine, str) else (engine.name, _changed(engine, type(engine)()))
+    )
+    lines += ["", "[engine]", f"name = {_toml(name)}", *changed]
     if given.get("preparation") is not None:
         lines += _preparation_lines(given["preparation"])
     return "\n".join(lines) + "\n"
@@ -109,12 +109,8 @@ def _preparation_lines(preparation: Settings) -> list[str]:
 
 
 def _changed(given: Any, default: Any) -> list[str]:
-    names = [each.name for each in fields(given) if each.init]
-    return [
-        f"{name} = {_toml(getattr(given, name))}"
-        for name in names
-        if getattr(given, name) != getattr(default, name)
-    ]
+    values = {each.name: getattr(given, each.name) for each in fields(given) if each.init}
+    return [f"{name} = {_toml(v)}" for name, v in values.items() if v != getattr(default, name)]
 
 
 def _toml(value: Any) -> str:
@@ -124,7 +120,7 @@ def _toml(value: Any) -> str:
     if isinstance(value, float) and value == math.inf:
         return "inf"
     try:
-        return json.dumps(list(value) if isinstance(value, tuple) else value, allow_nan=False)
+        return json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
         raise FileError(f"{value!r} cannot be written into a settings file.") from None
 

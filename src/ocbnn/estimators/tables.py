@@ -8,16 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
+from sklearn.utils import validation
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
-    _check_sample_weight,
-    check_array,
-    check_consistent_length,
-    column_or_1d,
-    validate_data,
-)
 
 from ocbnn.errors import SchemaError
 from ocbnn.schema import Column, Schema
@@ -44,12 +36,12 @@ def read_table(estimator: Any, X: Any, *, reset: bool) -> pd.DataFrame:
     """
     if isinstance(X, pd.DataFrame) and all(isinstance(name, str) for name in X.columns):
         require_distinct(tuple(X.columns))
-        _check_feature_names(estimator, X, reset=reset)
-        _check_n_features(estimator, X, reset=reset)
-        check_array(np.empty(X.shape, dtype=np.int8), estimator=estimator)
+        validation._check_feature_names(estimator, X, reset=reset)
+        validation._check_n_features(estimator, X, reset=reset)
+        validation.check_array(np.empty(X.shape, dtype=np.int8), estimator=estimator)
         frame = X if hasattr(estimator, "feature_names_in_") else X.set_axis(_numbered(X.shape[1]), axis=1)
     else:
-        array = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
+        array = validation.validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
         frame = pd.DataFrame(
             array, columns=list(getattr(estimator, "feature_names_in_", _numbered(array.shape[1])))
         )
@@ -136,7 +128,7 @@ def read_numbers(estimator: Any, y: Any, rows: int) -> pd.Series:
     _require_numbers(values, _name(y))
     try:
         with np.errstate(all="ignore"):  # it looks at the sum of values first, which may be infinite
-            checked = check_array(
+            checked = validation.check_array(
                 values, ensure_2d=False, dtype="numeric", input_name="y", estimator=estimator, copy=False
             )
     except ValueError as error:
@@ -190,9 +182,9 @@ def one_column(estimator: Any, y: Any, rows: int) -> np.ndarray:
     elif isinstance(y, pd.DataFrame) and y.shape[1] == 1:
         values = y.iloc[:, 0].to_numpy()
     else:
-        values = column_or_1d(y, warn=True)
+        values = validation.column_or_1d(y, warn=True)
     if len(values) != rows:
-        check_consistent_length(np.empty(rows), values)
+        validation.check_consistent_length(np.empty(rows), values)
     return values
 
 
@@ -233,7 +225,9 @@ def distinct_rows(
         free: columns whose transform nobody has declared: amounts among them are put on a log-like scale.
     """
     try:
-        weights = _check_sample_weight(sample_weight, frame, dtype=np.float64, ensure_non_negative=True)
+        weights = validation._check_sample_weight(
+            sample_weight, frame, dtype=np.float64, ensure_non_negative=True
+        )
     except ValueError as error:
         raise SchemaError(f"sample_weight cannot be used: {error}") from None
     if not weights.any():

@@ -3,15 +3,18 @@
 - `style.py`: the one style, and what its colours mean.
 - `slices.py`: what a posterior says along one column, as plain numbers.
 - `bands.py`: predictions over one column, and over two.
-- `chains.py`: whether chains agree.  `figures.py`: rules, changes, priors, rejection, calibration.
+- `figures.py`: rules, changes, priors, rejection, calibration, and whether chains agree.
 """
 
 from ocbnn.plots import style
 from ocbnn.plots.bands import class_regions, draw_slice, predictive_band
-from ocbnn.plots.chains import ChainFigures, agreement, chain_figures, diagnostics
 from ocbnn.plots.figures import (
+    ChainFigures,
+    agreement,
     calibration,
+    chain_figures,
     changes,
+    diagnostics,
     prior_and_posterior,
     rejection_curve,
     satisfaction,

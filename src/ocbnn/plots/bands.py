@@ -12,7 +12,7 @@ from ocbnn.checking.check import Rule, as_rule_terms
 from ocbnn.errors import OCBNNError
 from ocbnn.plots import style
 from ocbnn.plots.slices import COVERAGE, Curve, Kind, RuledZone, Slice, reference_row, slice_positions, sliced
-from ocbnn.plots.style import CLASSES, DASHES, MARKERS, axes_of, entry, legend, shortened, with_unit
+from ocbnn.plots.style import axes_of, entry, legend, shortened, with_unit
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.predict import predict
 
@@ -102,9 +102,7 @@ def _extent(shown: Slice, other: Slice | None) -> tuple[float, float]:
 
 def _look(index: int, several: bool) -> tuple[str, Any, str]:
     """Colour, dashes and marker of a curve."""
-    if not several:
-        return style.WITH, "-", "o"
-    return CLASSES[index % len(CLASSES)], DASHES[index % len(DASHES)], MARKERS[index % len(MARKERS)]
+    return style.class_look(index) if several else (style.WITH, "-", "o")
 
 
 def _draw_curve(ax: Axes, shown: Slice, curve: Curve, index: int) -> None:
@@ -137,14 +135,9 @@ def _draw_zone(ax: Axes, shown: Slice, zone: RuledZone, extent: tuple[float, flo
         low = np.where(np.equal(band[0], shown.extent[0]), extent[0], band[0])
         high = np.where(np.equal(band[1], shown.extent[1]), extent[1], band[1])
         some = inside & (high > low)
-        look: dict[str, Any] = {
-            "facecolor": "none",
-            "edgecolor": style.FORBIDDEN,
-            "hatch": "////",
-            "alpha": 0.8,
-            "lw": 0.0,
-            "label": _once("forbidden there" if zone is shown.zones[0] else None, index),
-        }
+        hatched: dict[str, Any] = {"facecolor": "none", "edgecolor": style.FORBIDDEN, "hatch": "////"}
+        name = _once("forbidden there" if zone is shown.zones[0] else None, index)
+        look: dict[str, Any] = {**hatched, "alpha": 0.8, "lw": 0.0, "label": name}
         if shown.discrete:
             ax.bar(x[some], (high - low)[some], 0.8, low[some], **look)
         else:
@@ -164,7 +157,7 @@ def _draw_data(ax: Axes, posterior: Posterior, column: str, data: pd.DataFrame) 
     points: dict[str, Any] = {**style.POINTS, "ms": 4, "mfc": "none", "zorder": 3}
     if len(target.classes) > 2:
         for index in range(len(target.classes)):
-            colour, _, marker = _look(index, several=True)
+            colour, _, marker = style.class_look(index)
             some, height = x[y == index], 1.0 - 0.035 * index
             ax.plot(some, np.full(len(some), height), marker=marker, mec=colour, **points)
         return
@@ -232,7 +225,7 @@ def _colours(probabilities: np.ndarray) -> np.ndarray:
     from matplotlib.colors import to_rgb
 
     count = probabilities.shape[1]
-    palette = np.array([to_rgb(CLASSES[index % len(CLASSES)]) for index in range(count)])
+    palette = np.array([to_rgb(style.class_look(index)[0]) for index in range(count)])
     best, sure = probabilities.argmax(axis=1), probabilities.max(axis=1)
     opacity = 0.08 + 0.72 * (sure - 1.0 / count) / (1.0 - 1.0 / count)
     return np.concatenate([palette[best], opacity[:, None]], axis=1)
@@ -246,7 +239,7 @@ def _draw_classes(
 
     target, handles = posterior.target, []
     for index, name in enumerate(target.classes):
-        colour, _, marker = _look(index, several=True)
+        colour, _, marker = style.class_look(index)
         look: dict[str, Any] = {**style.POINTS, "marker": marker, "color": colour}
         handles.append(Line2D([], [], label=f"{target.name} = {name}", **look))
         if data is not None:

@@ -1,20 +1,23 @@
-"""Pictures of figures: rules beside their tolerances, changes, priors, rejection, calibration."""
+"""Pictures of figures: rules beside their tolerances, changes, priors, rejection, calibration, chains."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ocbnn import regions
+from ocbnn.checking.convergence import LEAST_DRAWS, mixing
 from ocbnn.checking.results import RuleCheck
 from ocbnn.errors import OCBNNError
+from ocbnn.inference.diagnostics import Criteria
 from ocbnn.plots import style
 from ocbnn.plots.slices import COVERAGE, Kind, sliced
-from ocbnn.plots.style import CLASSES, DASHES, INK, MARKERS, WITH, WITHOUT, axes_of, legend, with_unit
+from ocbnn.plots.style import CLASSES, DASHES, INK, WITH, WITHOUT, axes_of, legend, with_unit
 from ocbnn.posterior.calibration import Calibration
-from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.draws import Posterior, function_draws
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +27,8 @@ SMALLEST = 1e-4
 """Shares below this are drawn at it: the axis is logarithmic, since tolerances are small."""
 BEFORE: dict[str, Any] = {**style.POINTS, "color": WITHOUT, "marker": "D", "mfc": "none"}
 """A mark of the model without the rules."""
+PROBES, SHOWN_DRAWS = 64, 200
+"""Inputs at which chains are compared, and draws of each chain that are drawn."""
 
 
 def satisfaction(
@@ -48,12 +53,8 @@ def satisfaction(
         high = min(max(figure.high, SMALLEST), 1.0) if np.isfinite(figure.high) else 1.0
         ax.plot([low, high], [place, place], color=colour, lw=2.2, solid_capstyle="butt")
         look: dict[str, Any] = {**style.POINTS, "color": colour, "marker": marker, "ms": 7}
-        ax.plot(
-            max(figure.value, SMALLEST),
-            place,
-            label=_new(ax, check.verdict.removesuffix(" at this tolerance")),
-            **look,
-        )
+        name = _new(ax, check.verdict.removesuffix(" at this tolerance"))
+        ax.plot(max(figure.value, SMALLEST), place, label=name, **look)
         accepted = [max(check.tolerance, SMALLEST)] * 2
         name = _new(ax, "tolerance")
         ax.plot(accepted, [place - 0.14, place + 0.2], color=INK, lw=style.LINE, label=name)
@@ -170,12 +171,9 @@ def rejection_curve(
         )
     ax = axes_of(ax)
     for index, row in enumerate(rows):
-        look: dict[str, Any] = {
-            "color": CLASSES[index % len(CLASSES)],
-            "marker": MARKERS[index % len(MARKERS)],
-            "ls": DASHES[index % len(DASHES)],
-        }
+        colour, dashes, marker = style.class_look(index)
         name = style.entry(labels[index]) if labels else None
+        look: dict[str, Any] = {"color": colour, "marker": marker, "ls": dashes}
         ax.plot(points, row, lw=style.LINE, ms=5, mew=1, label=name, **look)
     ax.set_xscale("log")
     style.name_ticks(ax, points, [f"{value:,g}" for value in points])
@@ -207,24 +205,122 @@ def calibration(
     for index, (name, each) in enumerate(several.items()):
         colour, marker, dashes = looks[index % len(looks)]
         predicted, observed, low, high, _ = np.array([astuple(b) for b in each.bins]).T
-        ax.errorbar(
-            predicted,
-            observed,
-            np.maximum([observed - low, high - observed], 0.0),
-            color=colour,
-            marker=marker,
-            ms=5,
-            mew=1,
-            ls=dashes,
-            lw=1.2,
-            elinewidth=1.0,
-            capsize=2,
-            capthick=1,
-            label=f"{name} ({each.rows:,} rows)",
-        )
+        reach = np.maximum([observed - low, high - observed], 0.0)
+        look: dict[str, Any] = {"color": colour, "marker": marker, "ms": 5, "mew": 1, "ls": dashes, "lw": 1.2}
+        bars: dict[str, Any] = {"elinewidth": 1.0, "capsize": 2, "capthick": 1}
+        ax.errorbar(predicted, observed, reach, label=f"{name} ({each.rows:,} rows)", **look, **bars)
     what = next(iter(several.values())).what
     style.label(ax, f"predicted: {style.shortened(what, style.LONGEST_LABEL)}", "observed: share of rows")
     ax.set_xlim(-0.02, 1.02)
     ax.set_ylim(-0.02, 1.02)
     legend(ax, 1)
     return ax
+
+
+# Chains -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ChainFigures:
+    """How chains go, at made-up inputs: points of the rules' regions and of the observed ranges.
+
+    Attributes:
+        quantity, unit: what was followed.
+        rhat, effective: of every probe, in the order of R-hat; the first is the worst. Those without a bound
+            are left out and counted: there may be none.
+        traces: the quantity at the worst probe, one tuple for each chain, at evenly spaced draws.
+        every: how many draws lie between two that are shown.
+        unbounded: probes at which chains stand still at different values, so that R-hat has no bound.
+    """
+
+    quantity: str
+    unit: str | None
+    rhat: tuple[float, ...]
+    effective: tuple[float, ...]
+    traces: tuple[tuple[float, ...], ...]
+    every: int
+    unbounded: int = 0
+
+
+def chain_figures(posterior: Posterior, probes: int = PROBES, seed: int = 0) -> ChainFigures | None:
+    """Measure the chains; None for engines without chains, and for chains too short to judge."""
+    chains, draws, _ = posterior.draws.shape
+    if not posterior.has_chains or draws < LEAST_DRAWS:
+        return None
+    schema = posterior.schema
+    everywhere = regions.sample(seed, regions.Everywhere(), schema, None, max(probes // 2, 1))
+    parts = [everywhere]
+    for rule in posterior.rules:
+        count = max(probes // 2 // len(posterior.rules), 1)
+        parts.append(regions.sample(seed, rule.rule.region, schema, None, count))
+    every_draw = Posterior(posterior.draws, posterior.model)
+    values = function_draws(every_draw, np.concatenate(parts))
+    target = posterior.target
+    quantity = target.name
+    if target.classes:
+        quantity = f"P({target.name} = {target.classes[-1]})"
+        values = values[..., -1]
+    values = values.reshape(chains, draws, -1)
+    values = values[..., np.ptp(values, axis=(0, 1)) > 0]
+    if not values.shape[2]:
+        return None
+    found = mixing(values)
+    still = (np.ptp(values, axis=1) == 0).all(axis=0)  # rounding hides that R-hat has no bound there
+    rhat = np.where(still | np.isnan(found.rhat), np.inf, found.rhat)
+    order = np.argsort(-rhat, kind="stable")
+    step = max(-(-draws // SHOWN_DRAWS), 1)
+    return ChainFigures(
+        quantity,
+        None if target.classes else target.unit,
+        _finite(rhat[order]),
+        _finite(found.bulk_ess[order]),
+        tuple(tuple(float(v) for v in chain) for chain in values[:, ::step, order[0]]),
+        step,
+        int(np.isinf(rhat).sum()),
+    )
+
+
+def _finite(values: np.ndarray) -> tuple[float, ...]:
+    """Without R-hat that has no bound, and effective draws that cannot be known."""
+    return tuple(float(value) for value in values if np.isfinite(value))
+
+
+def diagnostics(found: ChainFigures | Posterior, *, ax: Axes | None = None) -> Axes:
+    """Draw the quantity at the input where chains agree least, along every chain."""
+    figures = _figures(found)
+    ax, count = axes_of(ax), len(figures.traces)
+    for index, trace in enumerate(figures.traces):
+        draws = np.arange(len(trace)) * figures.every + 1
+        colour, dashes, _ = style.class_look(index)
+        dashes = dashes if count <= len(DASHES) else "-"
+        name = f"chain {index + 1}" if count <= 4 else None
+        ax.plot(draws, trace, color=colour, ls=dashes, lw=0.9, alpha=0.85, label=name)
+    style.label(ax, "draw", with_unit(figures.quantity, figures.unit))
+    legend(ax)
+    return ax
+
+
+def agreement(found: ChainFigures | Posterior, *, ax: Axes | None = None) -> Axes:
+    """Draw R-hat at every probe in order, beside the line that it should stay below."""
+    figures = _figures(found)
+    limit = Criteria().largest_rhat
+    ax = axes_of(ax)
+    ax.plot(
+        np.arange(1, len(figures.rhat) + 1), figures.rhat, color=WITH, marker="o", **style.POINTS | {"ms": 3}
+    )
+    ax.axhline(limit, color=INK, lw=1.2, ls="--")
+    style.write_above(ax, f"should stay below {limit:g}", (0.02, limit), (0, 3), 8, style.MUTED)
+    shown = (limit, *figures.rhat)
+    ax.set_ylim(min(0.998, *shown), max(limit + 0.004, *(value + 0.002 for value in shown)))
+    style.label(ax, "inputs tried, the worst first", "R-hat")
+    return ax
+
+
+def _figures(found: ChainFigures | Posterior) -> ChainFigures:
+    figures = found if isinstance(found, ChainFigures) else chain_figures(found)
+    if figures is None:
+        raise OCBNNError(
+            "There are no chains to compare: the engine has none, or they are too short. The posterior's "
+            "provenance says what was checked instead."
+        )
+    return figures

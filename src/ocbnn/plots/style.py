@@ -46,11 +46,7 @@ CLASSES = ("#0072b3", "#e69e01", "#009e74", "#cc79a7", "#56b4e9", "#d55e01", "#a
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 
-VERDICTS = {
-    "met": (MET, "o"),
-    "not shown at this tolerance": (UNCLEAR, "D"),
-    "unmet": (UNMET, "X"),
-}
+VERDICTS = {"met": (MET, "o"), "not shown at this tolerance": (UNCLEAR, "D"), "unmet": (UNMET, "X")}
 """Colour and marker of each verdict."""
 
 LONGEST_LABEL, LONGEST_ROW, LONGEST_ENTRY = 40, 48, {1: 40, 2: 17, 3: 17}
@@ -97,6 +93,11 @@ def dressed(ax: Axes) -> Axes:
         axis.label.set(**TEXT, fontsize=9.0, fontweight="normal")
         axis.set_major_formatter(ScalarFormatter(useOffset=True, useMathText=False, useLocale=False))
     return ax
+
+
+def class_look(index: int) -> tuple[str, Any, str]:
+    """Colour, dashes and marker of a class, or of one of several curves."""
+    return CLASSES[index % len(CLASSES)], DASHES[index % len(DASHES)], MARKERS[index % len(MARKERS)]
 
 
 def label(ax: Axes, x: str, y: str) -> None:
@@ -191,19 +192,31 @@ def visible(text: str) -> str:
     return HIDDEN.sub(lambda found: chr(0x2400 + ord(found[0])) if found[0] < " " else "\ufffd", text)
 
 
+def write_above(
+    ax: Axes,
+    text: str,
+    at: tuple[float, float],
+    offset: tuple[float, float],
+    size: float,
+    colour: str = INK,
+) -> None:
+    """Text above a place: x as a share of the axes, y as data; the offset is in points."""
+    ax.annotate(
+        text,
+        at,
+        offset,
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+        va="bottom",
+        fontsize=size,
+        **TEXT | {"color": colour},
+    )
+
+
 def name_rows(ax: Axes, names: Sequence[str]) -> None:
     """Rows 0, 1, … from the top, each with its name above it: names beside the axes would leave no room."""
     for place, name in enumerate(names):
-        ax.annotate(
-            shortened(name),
-            (0.0, place),
-            (3, 7),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            va="bottom",
-            fontsize=8.5,
-            **TEXT,
-        )
+        write_above(ax, shortened(name), (0.0, place), (3, 7), 8.5)
     ax.set_yticks([])
     ax.set_ylim(len(names) - 0.55, -0.8)
     ax.spines["left"].set_visible(False)

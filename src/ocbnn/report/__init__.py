@@ -4,13 +4,13 @@
     write(evidence, posterior, "report.html")
 
 - `evidence.py`: what a report rests on, as plain data; never rows.
-- `build.py`, with `rules.py` and `held_out.py`: from posteriors to evidence.
-- `sections.py`: the sections of the page, one object each, with `templates/`.
-- `sentences.py`, `pictures.py`: sentences and figures.  `page.py`: the page.
+- `build.py`, with `facts.py`: from posteriors to evidence.
+- `sections.py`: the page and its sections, one object each, with `templates/`.
+- `sentences.py`, `pictures.py`: sentences and figures.
 """
 
 from ocbnn.report.build import gather
 from ocbnn.report.evidence import Evidence
-from ocbnn.report.page import html, write
+from ocbnn.report.sections import html, write
 
 __all__ = ["Evidence", "gather", "html", "write"]

@@ -18,14 +18,13 @@ from ocbnn.checking.draws import POINTS, evenly, raw_point, rule_name
 from ocbnn.errors import OCBNNError
 from ocbnn.linting import lint
 from ocbnn.model.conditional import RuleTerm
-from ocbnn.plots.chains import chain_figures
+from ocbnn.plots.figures import chain_figures
 from ocbnn.plots.slices import sliced
 from ocbnn.posterior.conflict import change_sizes
 from ocbnn.posterior.draws import Posterior, function_blocks
 from ocbnn.report import sections
 from ocbnn.report.evidence import VERSION, BandFacts, Evidence, RunFacts, fingerprint
-from ocbnn.report.held_out import HeldOut, calibration_facts, held_out, performance
-from ocbnn.report.rules import rule_facts
+from ocbnn.report.facts import HeldOut, calibration_facts, held_out, performance, rule_facts
 from ocbnn.schema import Schema
 
 ROWS, DRAWS = 200, 100

@@ -19,7 +19,7 @@ from ocbnn.checking.figures import Figure
 from ocbnn.checking.results import RuleCheck
 from ocbnn.errors import FileError
 from ocbnn.linting import Finding
-from ocbnn.plots.chains import ChainFigures
+from ocbnn.plots.figures import ChainFigures
 from ocbnn.plots.slices import Slice
 from ocbnn.posterior.calibration import Calibration
 from ocbnn.posterior.conflict import LogScore
@@ -28,8 +28,6 @@ from ocbnn.schema import Schema, Target
 from ocbnn.storage.values import plain, restored
 
 VERSION = 2
-LEAST_ROWS = 5
-"""Held-out rows below which nothing is said of a group's outcomes."""
 
 Json = dict[str, Any]
 

@@ -23,10 +23,9 @@ from matplotlib.gridspec import SubplotParams
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
+from ocbnn import plots
 from ocbnn.inference.diagnostics import Criteria
-from ocbnn.plots.bands import draw_slice
-from ocbnn.plots.chains import ChainFigures, agreement, diagnostics
-from ocbnn.plots.figures import LOOKS, calibration, changes, satisfaction
+from ocbnn.plots.figures import LOOKS, ChainFigures
 from ocbnn.plots.style import CLASSES, DATA, ROLES, UNCLEAR, dressed, printable
 from ocbnn.posterior.calibration import Calibration
 from ocbnn.report.evidence import BandFacts, Evidence
@@ -150,7 +149,7 @@ def rules_pictures(evidence: Evidence) -> tuple[Picture, ...]:
     )
     return (
         Picture(
-            drawn(lambda ax: satisfaction(checks, others, ax=ax), "rules", 1.35 + 0.46 * len(rules)),
+            drawn(lambda ax: plots.satisfaction(checks, others, ax=ax), "rules", 1.35 + 0.46 * len(rules)),
             "A rule is kept where its bar ends left of the upright stroke, its tolerance. The bar is the 95% "
             f"interval.{without} The scale grows tenfold from mark to mark.",
             f"Share of checks that violate each rule. {said}.",
@@ -173,7 +172,7 @@ def changes_pictures(evidence: Evidence) -> tuple[Picture, ...]:
     said = "; ".join(f"{name}: from {number(before)} to {number(after)}" for name, before, after in shifts)
 
     def draw(ax: Axes) -> object:
-        return changes(shifts, quantity, unit=unit, probability=bool(evidence.target.classes), ax=ax)
+        return plots.changes(shifts, quantity, unit=unit, probability=bool(evidence.target.classes), ax=ax)
 
     return (
         Picture(
@@ -199,7 +198,7 @@ def _band(facts: BandFacts, index: int) -> Picture:
     held = f" The other columns stay at: {case}." if case else ""
     rows = 0.2 * (len(shown.curves) // 2 + 1)
     return Picture(
-        drawn(lambda ax: draw_slice(shown, facts.without, ax=ax), f"band-{index}", 2.9 + rows),
+        drawn(lambda ax: plots.draw_slice(shown, facts.without, ax=ax), f"band-{index}", 2.9 + rows),
         f"How {shown.quantity} goes with {shown.column}, for {typical}. {seen}{held}",
         f"Line with bands: {shown.quantity} against {shown.column}. {seen}",
     )
@@ -256,7 +255,7 @@ def _calibration(
         "; ".join(f"{label}, the mean distance is {percent(e.error)}" for label, e in found.items())
     )
     return Picture(
-        drawn(lambda ax: calibration(found, looks=looks, ax=ax), name, 3.2),
+        drawn(lambda ax: plots.calibration(found, looks=looks, ax=ax), name, 3.2),
         f"{first} On the dotted line, what the model predicts happens as often as predicted; below it, the "
         f"model predicts too much. Bars are 95% intervals. {errors}.",
         f"Observed share against the predicted one, for {', '.join(found)}. {errors}.",
@@ -266,16 +265,15 @@ def _calibration(
 def run_pictures(evidence: Evidence) -> tuple[Picture, ...]:
     """Whether the chains agree."""
     figures = evidence.run.figures
-    return () if figures is None else (_traces(figures), _agreement(figures))
-
-
-def _traces(figures: ChainFigures) -> Picture:
-    return Picture(
-        drawn(lambda ax: diagnostics(figures, ax=ax), "traces"),
+    if figures is None:
+        return ()
+    traces = Picture(
+        drawn(lambda ax: plots.diagnostics(figures, ax=ax), "traces"),
         f"{figures.quantity} at the one input where the chains agree least, draw after draw. Lines of all "
         "chains should lie on top of one another, without a trend.",
         f"{len(figures.traces)} lines, one for each chain, of {figures.quantity} over draws.",
     )
+    return traces, _agreement(figures)
 
 
 def _agreement(figures: ChainFigures) -> Picture:
@@ -287,7 +285,7 @@ def _agreement(figures: ChainFigures) -> Picture:
         agreeing += f" At {figures.unbounded}, chains stand still at different values: too far to be drawn."
     largest = "has no bound" if figures.unbounded else f"is {max(figures.rhat):.3f}"
     return Picture(
-        drawn(lambda ax: agreement(figures, ax=ax), "agreement"),
+        drawn(lambda ax: plots.agreement(figures, ax=ax), "agreement"),
         f"R-hat compares the chains at {inputs} inputs: at 1 they agree, and all points should lie below the "
         f"dashed line at {limit:g}. {agreeing}",
         f"R-hat at {inputs} inputs; the largest {largest}.",

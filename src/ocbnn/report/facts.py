@@ -1,29 +1,138 @@
-"""Figures of each rule: how far it is kept, what it changes, and what the data say of it."""
+"""Facts of a report: how good predictions of held-out rows are, how far a rule is kept, what it changes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Bool, Float
 
-from ocbnn.checking.draws import column_groups
+from ocbnn.checking.draws import column_groups, evenly
 from ocbnn.checking.explain import RowsAgainst, contradicting_rows
 from ocbnn.checking.results import RuleChecks
+from ocbnn.errors import OCBNNError
 from ocbnn.model import Data
 from ocbnn.model.conditional import RuleTerm
-from ocbnn.posterior.conflict import change_sizes, point_predictions
+from ocbnn.posterior.calibration import LEAST_ROWS, Calibration, Judged, judged, summarised
+from ocbnn.posterior.conflict import change_sizes, compared, log_scores, point_predictions
 from ocbnn.posterior.draws import Posterior
-from ocbnn.report.evidence import LEAST_ROWS, Change, RuleFacts
-from ocbnn.report.held_out import HeldOut
+from ocbnn.posterior.predict import predict
+from ocbnn.report.evidence import CalibrationFacts, Change, Performance, RuleFacts
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Schema
 
+MOST_ROWS = 4000
+"""Held-out rows that are used; more would make figures hardly sharper."""
+WIDTH_ROWS = 200
+LEAST_OUTCOMES = 5
+"""Held-out rows below which nothing is said of a group's outcomes."""
 CHANGED = 0.1
 """A predicted number counts as changed where it moves by more than this share of sd(y)."""
 MORE = 1.25
 """A part of a region is named where predictions change by this much more than in all of it."""
+
+
+# Held-out rows ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Rows that no posterior has seen: coded, with their target in model units and raw."""
+
+    coded: Float[np.ndarray, "n Q"]
+    y_model: np.ndarray
+    y: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.coded)
+
+
+def held_out(posterior: Posterior, frame: pd.DataFrame | None, y: Any, seed: int) -> HeldOut | None:
+    """The rows as figures need them, at most `MOST_ROWS` by lot; None where there are none."""
+    if frame is None:
+        if y is not None:
+            raise OCBNNError("y was given without the rows it belongs to: give frame=… too.")
+        return None
+    target = posterior.target
+    if y is None and target.name in frame.columns:
+        y = frame[target.name]
+    if y is None:
+        raise OCBNNError(
+            f"Held-out rows need their target: give y=…, or a frame with the column {target.name!r}."
+        )
+    coded = posterior.schema.encode(frame)
+    raw = np.asarray(y)
+    if len(raw) != len(coded):
+        raise OCBNNError(f"There are {len(coded)} held-out rows, but {len(raw)} values of the target.")
+    if not len(coded):
+        return None
+    model_y = target.to_model(pd.Series(raw, name=target.name))
+    if len(coded) > MOST_ROWS:
+        some = np.sort(np.random.default_rng(seed).choice(len(coded), MOST_ROWS, replace=False))
+        coded, model_y, raw = coded[some], model_y[some], raw[some]
+    return HeldOut(coded, model_y, raw)
+
+
+def performance(posterior: Posterior, without: Posterior | None, rows: HeldOut) -> Performance:
+    """Scores with and without the rules."""
+    here = log_scores(posterior, rows.coded, rows.y)
+    with_rules = _scores(posterior, rows, here)
+    if without is None:
+        return Performance(len(rows), with_rules)
+    there = log_scores(without, rows.coded, rows.y)
+    return Performance(len(rows), with_rules, _scores(without, rows, there), compared(here, there))
+
+
+def _scores(posterior: Posterior, rows: HeldOut, log_score: Float[np.ndarray, " n"]) -> dict[str, float]:
+    predicted = point_predictions(posterior, rows.coded)
+    found = {"log_score": float(log_score.mean())}
+    if posterior.classes:
+        # Of two classes the squared error counts once, as is usual: a coin's is 0.25.
+        squared = (predicted - np.eye(len(posterior.classes))[rows.y_model]) ** 2
+        return found | {
+            "accuracy": float((predicted.argmax(axis=1) == rows.y_model).mean()),
+            "brier": float(squared.sum(axis=1).mean()) / (2.0 if len(posterior.classes) == 2 else 1.0),
+        }
+    error = predicted - posterior.target.to_raw(rows.y_model)
+    few = rows.coded[evenly(len(rows), WIDTH_ROWS)]
+    observation = predict(posterior, few, levels=(0.05, 0.95), coverage=None).observation
+    assert observation is not None
+    assert observation.quantiles is not None
+    return found | {
+        "mean_absolute_error": float(np.abs(error).mean()),
+        "root_mean_squared_error": float(np.sqrt((error**2).mean())),
+        "mean_width_90": float(np.diff(observation.quantiles, axis=1).mean()),
+    }
+
+
+def calibration_facts(posterior: Posterior, without: Posterior | None, rows: HeldOut) -> CalibrationFacts:
+    """Calibration of all rows, and of those inside and outside of the ruled regions."""
+    found = judged(posterior, rows.coded, rows.y)
+    inside = np.zeros(len(rows), dtype=bool)
+    for term in posterior.rules:
+        inside |= term.rule.region.contains(rows.coded, term.schema)
+    other = None
+    if without is not None:
+        other = _part(without, judged(without, rows.coded, rows.y), np.ones_like(inside))
+    return CalibrationFacts(
+        everywhere=_part(posterior, found, np.ones_like(inside)),
+        inside=_part(posterior, found, inside),
+        outside=_part(posterior, found, ~inside),
+        without_everywhere=other,
+        rows_inside=int(inside.sum()),
+        rows_outside=int((~inside).sum()),
+    )
+
+
+def _part(posterior: Posterior, found: Judged, some: Bool[np.ndarray, " n"]) -> Calibration | None:
+    if some.sum() < LEAST_ROWS:
+        return None
+    return summarised(posterior, Judged(*(each[some] for each in found)))
+
+
+# Rules ------------------------------------------------------------------------------------------------------
 
 
 def rule_facts(
@@ -158,4 +267,4 @@ def _recorded(posterior: Posterior, term: RuleTerm, rows: HeldOut) -> RowsAgains
     """Held-out rows in the region, and how many of their outcomes violate the rule; never single rows."""
     inputs = posterior.schema.to_model(rows.coded)
     found = contradicting_rows(replace(posterior.model, data=Data(inputs, rows.y_model)), term)
-    return RowsAgainst(found.inside, None if found.inside < LEAST_ROWS else found.against)
+    return RowsAgainst(found.inside, None if found.inside < LEAST_OUTCOMES else found.against)

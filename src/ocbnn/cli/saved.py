@@ -1,0 +1,282 @@
+"""Commands on saved folders: `ocbnn predict`, `check`, `enforce`, `report` and `verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ocbnn.cli import command
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+METHODS = ("truncate", "draws")
+
+
+def predict(
+    model: command.ModelFolder,
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help=f"The rows to predict. {command.TABLE_HELP}")
+    ],
+    interval: Annotated[
+        float,
+        typer.Option(metavar="SHARE", help="Probability that an interval contains the value."),
+    ] = 0.9,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", metavar="COLUMN", help="A column to copy, such as an identifier; repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A .csv, .csv.gz or .parquet file; default: stdout."),
+    ] = None,
+    decimal: command.Decimal = ".",
+    json: command.AsJson = False,
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
+) -> None:
+    """Predict new rows: one line for each, in their order, with intervals and the sources of uncertainty.
+
+    A row with a missing value gets an empty line.
+
+    Example:  ocbnn predict model/ new.csv --interval 0.9 --out predictions.csv
+    """
+    with command.session(debug, quiet, aside=out is None) as voice:
+        from ocbnn.cli import tables
+        from ocbnn.cli.voice import print_json
+        from ocbnn.estimators import load
+
+        if not 0 < interval < 1:
+            raise command.InputError(f"--interval is a share between 0 and 1, such as 0.9, not {interval:g}.")
+        if json and out is not None:
+            raise command.InputError("--json prints predictions, and --out writes a table: give one of them.")
+        if out is not None:
+            tables.table_format(out)
+            tables.require_writable(out, [table])
+        estimator = load(model)
+        frame = tables.read_table(table, voice, decimal)
+        kept = list(dict.fromkeys(keep or ()))
+        tables.require_columns(frame, [*estimator.schema_.names, *kept], table)
+        complete = tables.complete_rows(frame, estimator.schema_.names, voice)
+        with voice.hearing_warnings():
+            predicted = predictions(estimator, complete, interval)
+        for name in kept:
+            if name in predicted:
+                raise command.InputError(
+                    f"--keep {name}: predictions have a column of that name. Rename it in {table}."
+                )
+        result = frame[kept].join(predicted)
+        if json:
+            print_json(result.to_dict("records"))
+        elif out is None:
+            typer.echo(result.to_csv(index=False), nl=False)
+        else:
+            tables.write_table(result, out)
+            voice.say(f"{len(predicted):,} rows predicted, in {out}.")
+
+
+def predictions(estimator: Any, rows: pd.DataFrame, interval: float) -> pd.DataFrame:
+    """What the model says of complete rows, a column for each figure."""
+    import pandas as pd
+
+    from ocbnn.posterior.predict import predict
+
+    levels = (0.5 - interval / 2, 0.5 + interval / 2)
+    inputs = rows[list(estimator.schema_.names)]
+    found = predict(estimator.posterior_, inputs, levels=levels, coverage=None)
+    ends = None if found.function is None else found.function.quantiles
+    classes = estimator.posterior_.classes
+    if not classes:
+        assert found.observation is not None
+        assert found.observation.quantiles is not None
+        figures = {"prediction": found.point}
+        figures["lower"], figures["upper"] = found.observation.quantiles.T
+        if ends is not None:
+            figures["function_lower"], figures["function_upper"] = ends.T
+        figures |= {"epistemic_sd": found.epistemic**0.5, "aleatoric_sd": found.aleatoric**0.5}
+        return pd.DataFrame(figures, index=rows.index)
+    # Class weights say what a mistake costs, which the estimator minds and the posterior does not.
+    figures = {"prediction": estimator.predict(inputs)}
+    # The label comes last in every name: whatever labels are called, no two columns are called alike.
+    assert found.probabilities is not None
+    figures |= {f"probability_{label}": found.probabilities[:, i] for i, label in enumerate(classes)}
+    if ends is not None:
+        for i, label in enumerate(classes):
+            figures[f"lower_probability_{label}"], figures[f"upper_probability_{label}"] = ends[:, i].T
+    figures |= {"epistemic": found.epistemic, "aleatoric": found.aleatoric}
+    return pd.DataFrame(figures, index=rows.index)
+
+
+def check(
+    model: command.ModelFolder,
+    rules: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Other rules to check; default: the model's own.")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Figures for each group of this column too.")
+    ] = None,
+    points: Annotated[int, typer.Option(min=1, help="Fresh points for each rule.")] = 2000,
+    seed: command.Seed = 0,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Exit with 1 also if the draws are too few to show that a rule is met."
+        ),
+    ] = False,
+    json: command.AsJson = False,
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
+) -> None:
+    """Measure how far a model obeys its rules, on fresh points, with intervals and the worst point found.
+
+    Exit code 1: a rule is unmet, that is, the whole interval lies beyond its tolerance.
+
+    Example:  ocbnn check model/ --json
+    """
+    with command.session(debug, quiet, aside=json) as voice:
+        from ocbnn.checking.check import check_rules
+        from ocbnn.cli.voice import print_json, show_check
+        from ocbnn.estimators import load
+        from ocbnn.rules.files import load_rules
+
+        posterior = load(model).posterior_
+        given = None if rules is None else load_rules(rules, posterior.schema)
+        if given is None and not posterior.rules:
+            raise command.InputError(
+                f"{model} was fitted without rules; give some to hold it against: --rules FILE."
+            )
+        with voice.hearing_warnings():
+            report = check_rules(posterior, given, points=points, key=seed, by=by)
+        unmet = [each.name for each in report if each.verdict == "unmet"]
+        doubtful = [each.name for each in report if each.verdict not in ("met", "unmet")]
+        if json:
+            print_json({"met": report.met, "unmet": unmet, "not_shown": doubtful, "rules": report.rules})
+        elif quiet:
+            for name in unmet:
+                voice.warn(f"UNMET {name}")
+        else:
+            for each in report:
+                show_check(voice, each, posterior.schema)
+        if unmet or (strict and doubtful):
+            raise typer.Exit(command.FOUND)
+
+
+def enforce(
+    model: command.ModelFolder,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the enforced copy goes.")],
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="METHOD", help="'truncate' restricts predictions; 'draws' keeps the draws that obey."
+        ),
+    ] = "truncate",
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
+) -> None:
+    """Make a copy of a model whose predictions cannot break its rules.
+
+    'truncate' works with any model, prediction by prediction. 'draws' says something about the whole
+    function, and needs draws that obey. Rules about distributions cannot be enforced.
+
+    Example:  ocbnn enforce model/ --method truncate --out enforced/
+    """
+    with command.session(debug, quiet) as voice:
+        from ocbnn.cli.tables import require_folder
+        from ocbnn.estimators.folder import load_all, save
+
+        if method not in METHODS:
+            raise command.InputError(f"--method is {' or '.join(METHODS)}, not {method!r}.")
+        require_folder(out, "model", [model])
+        estimator, without, _ = load_all(model)
+        if not estimator.posterior_.rules:
+            raise command.InputError(f"{model} was fitted without rules, so there is nothing to enforce.")
+        with voice.hearing_warnings():
+            enforced = estimator.enforce(method)
+        # The figures beside the model are those before enforcement: a report gathers them again.
+        save(out, enforced, without)
+        before, after = len(estimator.posterior_.flat), len(enforced.posterior_.flat)
+        if method == "draws":
+            voice.say(f"{after:,} of {before:,} draws obey every rule at every point tried, and are kept.")
+        voice.say(f"Saved in {out}: its predictions cannot break the deterministic rules.")
+
+
+def report(
+    model: command.ModelFolder,
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="The page; its figures go beside it as JSON.")
+    ] = Path("report.html"),
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TABLE", help=f"Rows that the fit has not seen, to measure on. {command.TABLE_HELP}"
+        ),
+    ] = None,
+    decimal: command.Decimal = ".",
+    seed: command.Seed = 0,
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
+) -> None:
+    """Write a report: one HTML file that needs no network, and its figures as JSON.
+
+    It needs no table: `ocbnn fit` kept what it measured.
+
+    Example:  ocbnn report model/ --out report.html
+    """
+    with command.session(debug, quiet) as voice:
+        from ocbnn.cli.tables import read_unseen, require_writable, shown_name
+        from ocbnn.estimators.folder import load_all
+        from ocbnn.report import gather, write
+        from ocbnn.report.sections import places
+
+        require_writable(out, [table])
+        places(out)  # refuses, before any work, to take the place of another file
+        estimator, without, evidence = load_all(model)
+        evidence = evidence if table is None else None
+        with voice.hearing_warnings():
+            if evidence is None:
+                rows = None if table is None else read_unseen(table, estimator.schema_, voice, decimal)
+                on_rows = "" if table is None else ", predictions on the rows given"
+                voice.say(f"Measuring: rules on fresh points{on_rows}.")
+                evidence = gather(
+                    estimator.posterior_,
+                    without=without,
+                    frame=rows,
+                    seed=seed,
+                    enforcement=estimator.enforcement_,
+                    sources={} if table is None else {"table": shown_name(table)},
+                )
+            page = write(evidence, estimator.posterior_, out)
+        voice.say(f"Written: {page}, and its figures in {page.with_suffix('.json')}.")
+
+
+def verify(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A saved model or prior, or the folder of a run.")
+    ],
+    json: command.AsJson = False,
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
+) -> None:
+    """Compare every file of a saved model, prior or run with the checksum it was written with.
+
+    Exit code 0: the folder is whole. Exit code 1: a file is missing or damaged.
+
+    Example:  ocbnn verify model/
+    """
+    with command.session(debug, quiet, aside=json) as voice:
+        from ocbnn.cli.voice import print_json
+        from ocbnn.storage.verify import verify
+
+        found = verify(folder)
+        if json:
+            print_json({"whole": not found.problems, **found._asdict()})
+        for problem in found.problems:
+            voice.warn(problem)
+        for name in found.foreign:
+            voice.say(f"{name} is no part of it.", "yellow")
+        if found.problems:
+            voice.warn(f"{folder} is damaged: restore it from a copy, or make it again.")
+            raise typer.Exit(command.FOUND)
+        voice.say(f"{folder} is whole: a saved {found.kind}, {found.files} files as they were written.")
