@@ -252,7 +252,7 @@ def groups_of(drawn: Drawn, seen: Sequence[Violations], options: CheckOptions) -
     for label, members in column_groups(drawn.schema, options.by, coded):
         inside = violated[:, members]
         worst = inside[:, int(np.argmax(inside[split.finding.ravel()].mean(axis=0)))]
-        share, anywhere = inside.mean(axis=1), inside.any(axis=1)
+        share, anywhere = inside.mean(axis=1), inside.max(axis=1)
         result.append(
             GroupFigures(
                 group=label,

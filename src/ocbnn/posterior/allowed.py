@@ -18,8 +18,8 @@ from scipy.optimize import linprog
 
 from ocbnn.errors import OCBNNError
 from ocbnn.posterior.mixtures import Intervals, everything
-from ocbnn.rules.arrays import outside, total
 from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.margins import outside, total
 from ocbnn.rules.requirement import Allowed, Shares
 from ocbnn.schema import Schema
 
