@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ocbnn.amortize.folder import amortized_shapes, pack_amortized, unpack_amortized
-from ocbnn.amortize.prior import AmortizedPrior
+from ocbnn.amortize.prior import AmortizedPrior, amortized_shapes, pack_amortized, unpack_amortized
 from ocbnn.errors import FileError, OCBNNError, RuleError
 from ocbnn.model import Model, pack
 from ocbnn.model.conditional import RuleTerm
