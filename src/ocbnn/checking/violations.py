@@ -18,10 +18,10 @@ from ocbnn.checking.draws import (
     Drawn,
     Halves,
     case_blocks,
+    case_margins,
     column_groups,
     draw_groups,
     evenly,
-    finite,
     halves,
     margins_at,
     raw_point,
@@ -133,18 +133,17 @@ def _at_fresh(
     violated, largest, masses, badness = [], np.full(kept.size, -np.inf), [], []
     predicted, without = [], []
     for at, flat in case_blocks(drawn, every, term, points):
-        values = shaped(drawn, term, flat, at)
-        margins = finite(requirement.margin(at.demand, values))
+        margins = case_margins(drawn, term, at, flat)
         violated.append(margins > 0)
         largest = np.maximum(largest, margins.max(axis=1))
         badness.append(_badness(margins[finding]))
         allowed = requirement.allowed(at.demand)
         if allowed is not None and allowed.classes is not None:
-            masses.append(np.where(allowed.classes, 0.0, values).sum(axis=-1).sum(axis=-1))
+            outside = np.where(allowed.classes, 0.0, shaped(drawn, term, at, flat))
+            masses.append(outside.sum(axis=-1).sum(axis=-1))
         means = np.tensordot(weights, flat[kept], axes=1)
         point = drawn.point_values(at.inputs, flat[kept])[None]
-        predictions = shaped(drawn, term, np.concatenate([point, means]), at)
-        wrong = finite(requirement.margin(at.demand, predictions)) > 0
+        wrong = case_margins(drawn, term, at, np.concatenate([point, means])) > 0
         predicted.append(wrong[0])
         # Predictions that are made to obey do so whichever draws are left out.
         without.append(np.repeat(wrong[:1], len(means), axis=0) if forced else wrong[1:])
@@ -378,7 +377,7 @@ def _distances(
         weights = weights / weights.sum(axis=1, keepdims=True)
         noise = drawn.noise_of(flat)
     parts = [
-        requirement.distances(at.demand, shaped(drawn, term, values, at), noise, weights)
+        requirement.distances(at.demand, shaped(drawn, term, at, values), noise, weights)
         for at, values in case_blocks(drawn, flat, term, points)
     ]
     return {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}

@@ -31,7 +31,7 @@ from ocbnn.posterior.predict import (
     LEVELS,
     Prediction,
     Summary,
-    checked_levels,
+    Wanted,
     draws_summary,
     entropy_split,
     joined,
@@ -120,7 +120,7 @@ class Truncated:
             function: the predictive of Φ too: that of the draws which obey at the row; an error where none
                 does.
         """
-        levels = checked_levels(levels, coverage)
+        wanted = Wanted.of(levels, coverage)
         coded = as_coded(self.posterior, table)
         require_rows(coded)
         summarise = self._classes if self.posterior.classes else self._numbers
@@ -130,10 +130,9 @@ class Truncated:
             with allowing.rows_from(block.start):
                 if function:
                     obeying = obeying_draws(self.posterior, self.rules, coded[block], values)
-                    summary = draws_summary(values, levels, coverage, obeying)
-                blocks.append(summarise(coded[block], values, levels, coverage, summary))
-        prediction: Prediction = joined(blocks)
-        return prediction
+                    summary = draws_summary(values, wanted, obeying)
+                blocks.append(summarise(coded[block], values, wanted, summary))
+        return joined(blocks)
 
     def sample_observation(self, table: Table, count: int, *, key: Any = 0) -> np.ndarray:
         """Samples of Y from the restricted predictive: raw y, or labels, `(count, n)`."""
@@ -209,8 +208,7 @@ class Truncated:
         self,
         coded: Float[np.ndarray, "b Q"],
         values: Float[np.ndarray, "S b"],
-        levels: tuple[float, ...],
-        coverage: float | None,
+        wanted: Wanted,
         function: Summary | None,
     ) -> Prediction:
         noise = self.posterior.noise
@@ -219,9 +217,7 @@ class Truncated:
         self._checked_mass(coded, moments.total_mass)
         every = np.arange(len(coded))
         point = moments.mean[every, np.argmax(moments.mass, axis=1)]
-        observation = mixture_summary(
-            mixture, moments.total_mean, moments.total_sd, levels, coverage, allowed
-        )
+        observation = mixture_summary(mixture, moments.total_mean, moments.total_sd, wanted, allowed)
         within = np.maximum(moments.total_sd**2 - moments.between, 0.0)
         return Prediction(point, function, observation, None, moments.between, within)
 
@@ -229,11 +225,10 @@ class Truncated:
         self,
         coded: Float[np.ndarray, "b Q"],
         values: Float[np.ndarray, "S b C"],
-        levels: tuple[float, ...],
-        coverage: float | None,
+        wanted: Wanted,
         function: Summary | None,
     ) -> Prediction:
-        del levels, coverage
+        del wanted
         probabilities = self._probabilities(coded, values)
         allowed = allowing.allowed_classes(self.rules, self.posterior.schema, coded)
         best = np.argmax(np.where(allowed, probabilities, -1.0), axis=1)
