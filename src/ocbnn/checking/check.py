@@ -62,19 +62,15 @@ def check_rules(
     options = CheckOptions(points, key, ascent, by, confidence)
     if by is not None:
         drawn.schema.index(by)
-    _require_room(drawn, points)
-    seen = [judge(drawn, term, options) for term in as_rule_terms(drawn, rules, points)]
-    results = tuple(result for result, _ in seen)
-    observed = [violations for _, violations in seen if violations is not None]
-    return RuleChecks(results, check_all(drawn, results, observed, options))
-
-
-def _require_room(drawn: Drawn, points: int) -> None:
-    """Refuse points that would take more memory (a truth value for each draw) or time than there is."""
+    # A check holds a truth value for each draw and point.
     pairs = int(points) * len(drawn.flat)
     what, remedy = f"A check of {len(drawn.flat):,} draws at {points:,} points", "Ask for fewer points."
     require_memory(pairs, what, remedy)
     require_work(2 * pairs * drawn.model.size, what, remedy)
+    seen = [judge(drawn, term, options) for term in as_rule_terms(drawn, rules, points)]
+    results = tuple(result for result, _ in seen)
+    observed = [violations for _, violations in seen if violations is not None]
+    return RuleChecks(results, check_all(drawn, results, observed, options))
 
 
 def check_rule(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> RuleCheck:

@@ -173,7 +173,7 @@ def leave_one_out(groups: np.ndarray) -> Float[np.ndarray, "groups S"]:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def jackknife(value: float, without: Float[np.ndarray, " groups"], confidence: float = CONFIDENCE) -> float:
+def jackknife(without: Float[np.ndarray, " groups"], confidence: float = CONFIDENCE) -> float:
     """Half the width of the interval of a statistic, from its values without each group of draws."""
     count = len(without)
     if count < 2:

@@ -210,7 +210,7 @@ def _figures(
     # Sampling of points, and the Monte Carlo error of the prediction at each, whichever is larger.
     value = float(predicted.mean())
     low, high = clopper_pearson(value, len(predicted), options.confidence)
-    half = jackknife(value, without.mean(axis=1), options.confidence) if len(without) > 1 else 0.0
+    half = jackknife(without.mean(axis=1), options.confidence) if len(without) > 1 else 0.0
     low, high = min(low, max(value - half, 0.0)), max(high, min(value + half, 1.0))
     return {
         "epsilon_mean": epsilon,
@@ -356,7 +356,7 @@ def _jackknifed(mean: Float[np.ndarray, " rows"], confidence: float) -> Figure:
     That interval counts groups: how many independent draws there are was never asked, so it is not a number.
     """
     value, without = float(mean[0]), mean[3:]
-    half = jackknife(value, without, confidence) if len(without) > 1 else np.inf
+    half = jackknife(without, confidence) if len(without) > 1 else np.inf
     return Figure(value, max(value - half, 0.0), value + half, np.nan)
 
 

@@ -18,7 +18,6 @@ import pandas as pd
 from jaxtyping import Float
 
 from ocbnn.checking.check import check_rules
-from ocbnn.checking.draws import rule_name
 from ocbnn.checking.figures import Figure, Number
 from ocbnn.errors import OCBNNError
 from ocbnn.model.conditional import RuleTerm
@@ -124,19 +123,17 @@ def conflict(
     scores = None if held_out is None else log_scores(with_rules, held_out, y)
     results = []
     for rule, other in zip(rules, others, strict=True):
-        measure, broken_without = _violation(without_rules, rule, points, key)
-        _, broken_with = _violation(with_rules, rule, points, key)
+        before, after = (
+            check_rules(each, [rule], points=points, key=key, ascent=False)[0]
+            for each in (without_rules, with_rules)
+        )
         score = None
         if scores is not None:
             assert held_out is not None
             score = compared(scores, log_scores(other, held_out, y))
-        inside, outside, places = _changes(with_rules, other, rule, points, where, key)
-        text = rule.rule.text(rule.schema)
-        results.append(
-            Conflict(
-                rule_name(rule), text, measure, broken_without, broken_with, score, inside, outside, places
-            )
-        )
+        changes = _changes(with_rules, other, rule, points, where, key)
+        measured = (after.measure, before.violation, after.violation)
+        results.append(Conflict(after.name, after.text, *measured, score, *changes))
     return tuple(results)
 
 
@@ -181,11 +178,6 @@ def point_predictions(posterior: Posterior, table: Table) -> np.ndarray:
 def change_sizes(here: np.ndarray, there: np.ndarray) -> Float[np.ndarray, " n"]:
     """How far point predictions differ: |Δy| in raw units, or total variation between class probabilities."""
     return np.abs(here - there) if here.ndim == 1 else 0.5 * np.abs(here - there).sum(axis=1)
-
-
-def _violation(posterior: Posterior, rule: RuleTerm, points: int, key: int) -> tuple[str, Figure]:
-    (found,) = check_rules(posterior, [rule], points=points, key=key, ascent=False)
-    return found.measure, found.violation
 
 
 def compared(with_rule: Float[np.ndarray, " n"], without_rule: Float[np.ndarray, " n"]) -> LogScore:

@@ -37,15 +37,7 @@ Table = pd.DataFrame | np.ndarray
 """Raw rows, or coded ones."""
 LIBRARIES = ("jax", "numpy", "blackjax")
 """Whose versions a posterior remembers."""
-DIAGNOSTICS = (
-    "checked",
-    "where",
-    "worst_rhat",
-    "worst_bulk_ess",
-    "worst_tail_ess",
-    "stuck",
-    "discrepancy",
-)
+DIAGNOSTICS = ("checked", "where", "worst_rhat", "worst_bulk_ess", "worst_tail_ess", "stuck", "discrepancy")
 """What of a run's diagnostics it remembers."""
 
 

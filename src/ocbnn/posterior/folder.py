@@ -38,16 +38,7 @@ from ocbnn.storage.values import restored
 
 KIND = "model"
 MODEL, RULES, DRAWS, DIAGNOSTICS = "model.json", "rules.yaml", "draws.safetensors", "diagnostics.json"
-TOLD = (
-    "status",
-    "converged",
-    "diagnostics",
-    "acceptance",
-    "divergences",
-    "seconds",
-    "unmet",
-    "not_shown",
-)
+TOLD = ("status", "converged", "diagnostics", "acceptance", "divergences", "seconds", "unmet", "not_shown")
 """What of the provenance is in diagnostics.json too."""
 LARGEST_DRAWS = 8 * 2**30
 LARGEST_DIAGNOSTICS = 4 * 2**20

@@ -25,29 +25,6 @@ SPREAD_DRAWS = 16
 """Draws, spread over the range of their means, around which the grid of y is fine."""
 
 
-def asked_divergences(
-    asked: Asked,
-    values: Float[np.ndarray, "S n ..."],
-    noise: Float[np.ndarray, " S"] | None,
-    weights: Float[np.ndarray, "rows S"],
-) -> dict[str, Float[np.ndarray, "rows n"]]:
-    """Each divergence by name, of the predictives that the draws make with each row of weights."""
-    if asked.normals is None:
-        return class_divergences(asked, np.tensordot(weights, values, axes=1))
-    assert noise is not None, "a predictive of numbers has noise"
-    return normal_divergences(asked.normals, values, noise, weights)
-
-
-def asked_gaps(
-    asked: Asked, values: Float[np.ndarray, "S n ..."], noise: Float[np.ndarray, " S"] | None
-) -> Float[np.ndarray, " n"]:
-    """How far the draws' predictive is from D, cheaply: what a search climbs before divergences judge."""
-    if asked.normals is None:
-        return class_divergences(asked, values.mean(axis=0))["total_variation"]
-    assert noise is not None, "a predictive of numbers has noise"
-    return moment_gaps(asked.normals, values, noise)
-
-
 def class_divergences(
     asked: Asked, probabilities: Float[np.ndarray, "... n C"]
 ) -> dict[str, Float[np.ndarray, "... n"]]:

@@ -98,7 +98,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 # YAML and TOML, as users write them -------------------------------------------------------------------------
 
 
-def read_text(path: str | PathLike[str], most: int = LARGEST_INPUT) -> str:
+def read_text(path: str | PathLike[str]) -> str:
     """A text file in UTF-8.
 
     Raises:
@@ -106,7 +106,7 @@ def read_text(path: str | PathLike[str], most: int = LARGEST_INPUT) -> str:
     """
     path = Path(path)
     try:
-        content = read_file(path, most)
+        content = read_file(path, LARGEST_INPUT)
     except FileError as error:
         raise DocumentError(path, str(error).replace(str(path), "this")) from None
     return decoded(content, path)

@@ -135,7 +135,7 @@ class Folder:
     def arrays(self, name: str, fits: Fits, most: int) -> Arrays:
         """The arrays of a file, all of them finite; `fits` refuses shapes before they take memory."""
         with self._opened(self.prefix + name) as (stream, size):
-            fits(read_header(stream, size, name))
+            fits(read_header(stream, size, name)[0])
         arrays, _ = parse_arrays(self.read(name, most), name)
         require_finite(arrays, name)
         return arrays
