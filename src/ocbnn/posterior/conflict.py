@@ -21,10 +21,10 @@ from ocbnn.checking.check import check_rules
 from ocbnn.checking.figures import Figure, Number
 from ocbnn.errors import OCBNNError
 from ocbnn.model.conditional import RuleTerm
-from ocbnn.posterior.allowed import rows_from
+from ocbnn.posterior.allowed import ruled_blocks
 from ocbnn.posterior.draws import Posterior, Table, as_coded, function_blocks
 from ocbnn.posterior.mixtures import Mixture, log_density
-from ocbnn.posterior.predict import obeying_draws, point_values, predict, restricted
+from ocbnn.posterior.predict import point_values, predict, restricted
 
 POINTS = 500
 WHERE = 5
@@ -158,10 +158,8 @@ def log_scores(posterior: Posterior, table: Table, y: Any) -> Float[np.ndarray, 
         scores = restricted(posterior).log_density(coded, raw)
         return np.where(np.isneginf(scores), np.log(least), scores)
     scores = np.empty(len(coded))
-    for block, values in function_blocks(posterior, coded):
-        with rows_from(block.start):
-            obeying = obeying_draws(posterior, posterior.rules_in_force, coded[block], values)
-        scores[block] = log_density(Mixture(values, posterior.noise), raw[block], obeying)
+    for block, at, values in ruled_blocks(posterior, coded):
+        scores[block] = log_density(Mixture(values, posterior.noise), raw[block], at.obeying(values))
     return scores
 
 

@@ -22,11 +22,10 @@ from jaxtyping import Bool, Float
 
 from ocbnn.checking.draws import is_whole
 from ocbnn.errors import OCBNNError
-from ocbnn.posterior import allowed as allowing
+from ocbnn.posterior.allowed import RowError, RulesAt, ruled_blocks
 from ocbnn.posterior.draws import Posterior, Table, as_coded, function_blocks, function_draws
 from ocbnn.posterior.mixtures import Intervals, Mixture, quantiles, shortest_interval
 from ocbnn.resources import require_memory
-from ocbnn.rules.constraint import Constraint
 
 if TYPE_CHECKING:
     from ocbnn.posterior.truncate import Truncated
@@ -142,11 +141,9 @@ def predict(
     coded = as_coded(posterior, table)
     require_rows(coded)
     summarise = _class_block if posterior.classes else _number_block
-    blocks = []
-    for block, values in function_blocks(posterior, coded):
-        with allowing.rows_from(block.start):
-            blocks.append(summarise(posterior, coded[block], values, wanted))
-    return joined(blocks)
+    return joined(
+        [summarise(posterior, at, values, wanted) for _, at, values in ruled_blocks(posterior, coded)]
+    )
 
 
 def restricted(posterior: Posterior) -> Truncated:
@@ -166,7 +163,7 @@ def point_values(posterior: Posterior, coded: Float[np.ndarray, "b Q"], values: 
     while rows.size:
         try:
             found = predict(posterior, coded[rows], levels=(), coverage=None)
-        except allowing.RowError as error:
+        except RowError as error:
             rows = np.delete(rows, error.rows)
             continue
         result[rows] = found.point if found.probabilities is None else found.probabilities
@@ -307,12 +304,11 @@ def require_rows(coded: Float[np.ndarray, "n Q"]) -> None:
 
 
 def _number_block(
-    posterior: Posterior, coded: Float[np.ndarray, "b Q"], values: Float[np.ndarray, "S b"], wanted: Wanted
+    posterior: Posterior, at: RulesAt, values: Float[np.ndarray, "S b"], wanted: Wanted
 ) -> Prediction:
-    rules = posterior.rules_in_force
     noise = posterior.noise
-    obeying = obeying_draws(posterior, rules, coded, values)
-    function = draws_summary(values, wanted, obeying if rules else None)
+    obeying = at.obeying(values)
+    function = draws_summary(values, wanted, obeying if at.rules else None)
     aleatoric = np.where(obeying, noise[:, None] ** 2, 0.0).sum(axis=0) / obeying.sum(axis=0)
     epistemic = function.sd**2
     sd = np.sqrt(epistemic + aleatoric)
@@ -321,7 +317,7 @@ def _number_block(
         keep, one = obeying[:, row], slice(row, row + 1)
         some = Mixture(values[keep, one], noise[keep])
         _put(observation, int(row), mixture_summary(some, function.mean[one], sd[one], wanted))
-    point = point_within(posterior, coded, values, obeying) if rules else function.mean
+    point = point_within(at, values, obeying) if at.rules else function.mean
     return Prediction(point, function, observation, None, epistemic, aleatoric)
 
 
@@ -334,36 +330,30 @@ def _put(summary: Summary, row: int, other: Summary) -> None:
 
 
 def _class_block(
-    posterior: Posterior, coded: Float[np.ndarray, "b Q"], values: Float[np.ndarray, "S b C"], wanted: Wanted
+    posterior: Posterior, at: RulesAt, values: Float[np.ndarray, "S b C"], wanted: Wanted
 ) -> Prediction:
-    rules, schema = posterior.rules_in_force, posterior.schema
-    obeying = obeying_draws(posterior, rules, coded, values)
-    function = draws_summary(values, wanted, obeying if rules else None)
-    allowed = allowing.allowed_classes(rules, schema, coded, all_of_them=False)
+    obeying = at.obeying(values)
+    function = draws_summary(values, wanted, obeying if at.rules else None)
+    allowed = at.classes(all_of_them=False)
     probabilities = function.mean
-    if rules:
-        possible = np.ones_like(allowed)
-        clipped = allowing.obeying_probabilities(rules, schema, coded, probabilities, allowed, possible)
-        probabilities = _or_nearest_draw(posterior, coded, values, obeying, clipped)
+    if at.rules:
+        clipped = at.probabilities(probabilities, allowed, np.ones_like(allowed))
+        probabilities = _or_nearest_draw(at, values, obeying, clipped)
     best = np.argmax(np.where(allowed, probabilities, -1.0), axis=1)
     epistemic, aleatoric = entropy_split(values, obeying.astype(float), probabilities)
     return Prediction(labels(posterior, best), function, None, probabilities, epistemic, aleatoric)
 
 
 def _or_nearest_draw(
-    posterior: Posterior,
-    coded: Float[np.ndarray, "b Q"],
-    values: np.ndarray,
-    some: Bool[np.ndarray, "S b"],
-    predicted: np.ndarray,
+    at: RulesAt, values: np.ndarray, some: Bool[np.ndarray, "S b"], predicted: np.ndarray
 ) -> np.ndarray:
-    """What is predicted; where that violates a rule in force, the nearest of some draws."""
-    wrong = allowing.broken(posterior.rules_in_force, posterior.schema, coded, predicted)
+    """What is predicted; where that violates a rule, the nearest of some draws."""
+    wrong = at.broken(predicted)
     distance = np.abs(values - predicted)
     if predicted.ndim > 1:
         wrong, distance = wrong[:, None], distance.sum(axis=-1)
     nearest = np.argmin(np.where(some, distance, np.inf), axis=0)
-    return np.where(wrong, values[nearest, np.arange(len(coded))], predicted)
+    return np.where(wrong, values[nearest, np.arange(len(predicted))], predicted)
 
 
 def entropy_split(
@@ -386,38 +376,21 @@ def entropy(probabilities: np.ndarray) -> np.ndarray:
         return -np.where(probabilities > 0, probabilities * np.log(probabilities), 0.0).sum(axis=-1)
 
 
-def obeying_draws(
-    posterior: Posterior, rules: Sequence[Constraint], coded: np.ndarray, values: np.ndarray
-) -> Bool[np.ndarray, "S b"]:
-    """Which draws obey all rules at each row, all where there are no rules; an error where none does."""
-    obeying = ~allowing.broken(rules, posterior.schema, coded, values)
-    none = np.flatnonzero(~obeying.any(axis=0))
-    if none.size:
-        raise allowing.nothing_allowed(
-            rules, posterior.schema, coded, none, "are obeyed by none of the draws' functions"
-        )
-    return obeying
-
-
 def point_within(
-    posterior: Posterior,
-    coded: Float[np.ndarray, "b Q"],
-    values: Float[np.ndarray, "S b"],
-    obeying: Bool[np.ndarray, "S b"],
+    at: RulesAt, values: Float[np.ndarray, "S b"], obeying: Bool[np.ndarray, "S b"]
 ) -> Float[np.ndarray, " b"]:
     """The mean of the draws within the allowed component that holds most of them.
 
     Some rules cannot list the outputs they allow: where the mean of what obeys violates one, the draw nearest
     to that mean is taken.
     """
-    rules, schema = posterior.rules_in_force, posterior.schema
-    allowed = allowing.allowed_intervals(rules, schema, coded, all_of_them=False)
+    allowed = at.intervals(all_of_them=False)
     within = (values[..., None] >= allowed.lower) & (values[..., None] <= allowed.upper) & obeying[..., None]
     largest = np.argmax(within.sum(axis=0), axis=1)
     chosen = np.take_along_axis(within, largest[None, :, None], axis=2)[..., 0]
     chosen = np.where(chosen.any(axis=0), chosen, obeying)
     mean = np.where(chosen, values, 0.0).sum(axis=0) / chosen.sum(axis=0)
-    return _or_nearest_draw(posterior, coded, values, chosen, mean)
+    return _or_nearest_draw(at, values, chosen, mean)
 
 
 def _chosen(posterior: Posterior, count: int | None, rows: int, generator: np.random.Generator) -> np.ndarray:
