@@ -330,11 +330,9 @@ def _chunk(
 ) -> tuple[Progress, tuple[Array, Array]]:
     def one(progress: Progress, each: tuple[Array, tuple[RulePoints, ...]]) -> tuple[Progress, Any]:
         number, there = each
-
-        def of_start(own: Progress, key: Array) -> tuple[Progress, Any]:
-            return step(problem, learning, own, there, jax.random.fold_in(key, number), number)
-
-        return jax.vmap(of_start)(progress, keys)
+        own_keys = jax.vmap(jax.random.fold_in, (0, None))(keys, number)
+        of_start = partial(step, problem, learning, points=there, number=number)
+        return jax.vmap(lambda own, key: of_start(own, key=key))(progress, own_keys)
 
     numbers = first + jnp.arange(len(points[0].inputs))
     return jax.lax.scan(one, progress, (numbers, points))

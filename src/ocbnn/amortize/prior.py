@@ -163,6 +163,8 @@ class AmortizedPrior:
         terms = rule_terms(constraints, schema, scoring, bounded=network.bounded, data=coded)
         model = Model(network, likelihood, gaussian_base, terms, schema)
         wide = far_and_wide(schema, coded, WIDE_INPUTS, (seed, 17))
+        inputs = schema.to_model(wide)
+        values = raw_outputs(model, gaussian_base, inputs, seed)
         problem = Problem(
             network,
             gaussian_base,
@@ -176,7 +178,7 @@ class AmortizedPrior:
                 linearized=linearized,
                 smooth=not linearized and not isinstance(network, MLP),
             ),
-            _elsewhere(model, gaussian_base, schema.to_model(wide), seed),
+            Elsewhere(inputs, values.mean(axis=0), np.maximum(values.std(axis=0), 1e-6)),
         )
         learnt = closest(problem, learn(problem, Feed(model, seed, None), learning, seed))
         gaussian, found, concentration = _finished(problem, learnt, model, concentration, seed)
@@ -326,19 +328,8 @@ def _budget(rule: Constraint, divergence: str) -> float:
     return named_divergence(divergence).budget(tolerance) if rule.is_predictive else tolerance
 
 
-def _elsewhere(
-    model: Model, base: DiagonalGaussian, inputs: Float[np.ndarray, "n D"], seed: int
-) -> Elsewhere:
-    values = raw_outputs(model, base, inputs, seed)
-    return Elsewhere(inputs, values.mean(axis=0), np.maximum(values.std(axis=0), 1e-6))
-
-
 def _finished(
-    problem: Problem,
-    learnt: Learnt,
-    model: Model,
-    concentration: float | None,
-    seed: int,
+    problem: Problem, learnt: Learnt, model: Model, concentration: float | None, seed: int
 ) -> tuple[DiagonalGaussian, tuple[RuleFinding, ...], float]:
     """The prior after concentration, and what draws of it show of every rule."""
     terms = model.terms
