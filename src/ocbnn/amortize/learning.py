@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ocbnn.amortize.objectives import Objective, divergence, shortfall
-from ocbnn.amortize.predictive import SMALLEST_VARIANCE, Predictive, jointly_sampled, linearized, sampled
+from ocbnn.amortize.predictive import SMALLEST_VARIANCE, Predictive, linearized, sampled
 from ocbnn.errors import ModelError
 from ocbnn.inference.engines.optimiser import Ascent
 from ocbnn.inference.feed import Feed
@@ -204,7 +204,7 @@ class Problem:
                 first = own.stop
                 there = Predictive(shared.mean[:, own], shared.variance[:, own])
             else:
-                joint = jointly_sampled(self.network, mean, sd, inputs[number], key, samples)
+                joint = sampled(self.network, mean, sd, inputs[number], key, samples, jointly=True)
                 cases = each.weights.shape[-1]
                 # The last axis is that of the outputs, where `by_case` expects classes.
                 there = Predictive(*(by_case(rule, part, cases, classes=True) for part in joint))

@@ -68,9 +68,12 @@ class Drawn:
     @property
     def flat(self) -> Float[np.ndarray, "S size"]:
         """The kept draws, one chain after the other."""
-        if self.kept is None:
-            return self.draws.reshape(-1, self.draws.shape[2])
-        return self.draws[self.kept]
+        return self.every if self.kept is None else self.draws[self.kept]
+
+    @property
+    def every(self) -> Float[np.ndarray, "S size"]:
+        """All draws, rejected ones included, one chain after the other."""
+        return self.draws.reshape(-1, self.draws.shape[2])
 
     @property
     def noise(self) -> Float[np.ndarray, " S"]:

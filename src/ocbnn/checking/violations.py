@@ -16,7 +16,6 @@ from jaxtyping import Bool, Float
 from ocbnn.checking.draws import (
     CheckOptions,
     Drawn,
-    Halves,
     case_blocks,
     case_margins,
     column_groups,
@@ -91,12 +90,10 @@ class Violations(NamedTuple):
 
 def find_violations(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> Violations:
     """What all draws do at fresh points of a rule, and at those that an ascent finds."""
-    # Errors of a ratio need the rejected draws too.
-    every = drawn.draws.reshape(-1, drawn.draws.shape[-1])
     shape = drawn.draws.shape[:2]
     points = term.fresh(options.points, options.key, options.purpose)
     finding = halves(drawn).finding
-    fresh = _at_fresh(drawn, every, term, points, finding.ravel())
+    fresh = _at_fresh(drawn, term, points)
     single = searchable(term)
     candidates = points[fresh.worst][None] if single else points
     elsewhere = points[:0]
@@ -104,7 +101,7 @@ def find_violations(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> Viol
         found = climb(drawn, term, drawn.draws[finding], (options.key, 1))
         candidates = np.concatenate([candidates, found])
         elsewhere = climb(drawn, term, drawn.flat, (options.key, 2), score="worst draw")
-    there = margins_at(drawn, every, term, np.concatenate([candidates, elsewhere]))
+    there = margins_at(drawn, drawn.every, term, np.concatenate([candidates, elsewhere]))
     # The worst point is found and chosen by the finding half alone; what all draws found is tried besides.
     tried = len(candidates) if single else 1
     chosen = int(np.lexsort(_badness(there[finding.ravel(), :tried]))[-1])
@@ -119,20 +116,15 @@ def find_violations(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> Viol
     )
 
 
-def _at_fresh(
-    drawn: Drawn,
-    every: Float[np.ndarray, "S size"],
-    term: RuleTerm,
-    points: Float[np.ndarray, "points Q"],
-    finding: np.ndarray,
-) -> AtFresh:
-    kept = drawn.mask.ravel()
+def _at_fresh(drawn: Drawn, term: RuleTerm, points: Float[np.ndarray, "points Q"]) -> AtFresh:
+    kept, finding = drawn.mask.ravel(), halves(drawn).finding.ravel()
     weights = leave_one_out(draw_groups(drawn))
     requirement = term.rule.requirement
     forced = requirement.is_pointwise and term.rule in drawn.rules_in_force
     violated, largest, masses, badness = [], np.full(kept.size, -np.inf), [], []
     predicted, without = [], []
-    for at, flat in case_blocks(drawn, every, term, points):
+    # Errors of a ratio need the rejected draws too.
+    for at, flat in case_blocks(drawn, drawn.every, term, points):
         margins = case_margins(drawn, term, at, flat)
         violated.append(margins > 0)
         largest = np.maximum(largest, margins.max(axis=1))
@@ -169,9 +161,7 @@ def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckO
     by_point = found.fresh.violated[kept.ravel()].mean(axis=0)
     error_of_points = float(by_point.std() / math.sqrt(len(by_point)))
     figures = _figures(drawn, [found.fresh], found.share, found.anywhere, found.largest, options)
-    epsilon = figures["epsilon_mean"] = with_error(
-        figures["epsilon_mean"], error_of_points, options.confidence
-    )
+    epsilon = with_error(figures["epsilon_mean"], error_of_points, options.confidence)
     return RuleCheck(
         name=rule_name(term),
         text=term.rule.text(term.schema),
@@ -186,7 +176,7 @@ def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckO
         groups=groups_of(drawn, [found], options) if searchable(term) else (),
         error=float(found.share[kept].std() / math.sqrt(max(epsilon.effective, 1.0))),
         error_of_points=error_of_points,
-        **figures,
+        **figures | {"epsilon_mean": epsilon},
     )
 
 
@@ -220,11 +210,7 @@ def _figures(
 
 
 def _share_figure(
-    drawn: Drawn,
-    share: np.ndarray,
-    kept: Bool[np.ndarray, "chains draws"],
-    margins: Float[np.ndarray, "chains draws"],
-    options: CheckOptions,
+    drawn: Drawn, share: np.ndarray, kept: np.ndarray, margins: np.ndarray, options: CheckOptions
 ) -> Figure:
     """The figure of a share of each draw, with the margins behind it."""
     series, chains = share.astype(float).reshape(kept.shape), drawn.has_chains
@@ -316,7 +302,7 @@ def check_predictive(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> Rul
     # Rows of weights: all kept draws, the finding half, the estimating half, all without each group.
     rows = [np.ones(int(kept.sum())), split.finding[kept].astype(float), split.estimating[kept].astype(float)]
     weights = np.concatenate([np.stack([row / row.sum() for row in rows]), leave_one_out(draw_groups(drawn))])
-    found = _distances(drawn, term, candidates, weights, split)
+    found = _distances(drawn, term, candidates, weights)
     cases = next(iter(found.values())).shape[1] - len(extra)
 
     def figures(members: np.ndarray) -> dict[str, Figure]:
@@ -365,13 +351,12 @@ def _distances(
     term: RuleTerm,
     points: Float[np.ndarray, "n Q"],
     weights: Float[np.ndarray, "rows S"],
-    split: Halves,
 ) -> dict[str, Float[np.ndarray, "rows n"]]:
     """Each divergence by name, for each row of weights of the kept draws."""
     requirement, flat = term.rule.requirement, drawn.flat
     noise = None
     if requirement.speaks_of_noise:
-        stands_for = _stands_for(split, drawn.mask)
+        stands_for = _stands_for(drawn)
         some = np.flatnonzero(stands_for)
         flat, weights = flat[some], weights[:, some] * stands_for[some]
         weights = weights / weights.sum(axis=1, keepdims=True)
@@ -383,12 +368,13 @@ def _distances(
     return {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
 
 
-def _stands_for(split: Halves, kept: Bool[np.ndarray, "chains draws"]) -> Float[np.ndarray, " S"]:
+def _stands_for(drawn: Drawn) -> Float[np.ndarray, " S"]:
     """For how many kept draws each of the `INTEGRAL_DRAWS` stands that integrals are over; 0 for the others.
 
     They are evenly spaced within each half: spaced over all draws they could leave one half out, whose draws
     are every other one.
     """
+    kept, split = drawn.mask, halves(drawn)
     result = np.zeros(int(kept.sum()))
     for half in (split.finding, split.estimating):
         inside = np.flatnonzero(half[kept])

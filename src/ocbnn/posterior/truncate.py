@@ -164,11 +164,7 @@ class Truncated:
             yield block, mixture, allowed, moments.total_mass
 
     def _samples(
-        self,
-        generator: np.random.Generator,
-        at: RulesAt,
-        values: np.ndarray,
-        count: int,
+        self, generator: np.random.Generator, at: RulesAt, values: np.ndarray, count: int
     ) -> np.ndarray:
         if self.posterior.classes:
             ends = np.cumsum(self._probabilities(at, values), axis=-1)
@@ -196,11 +192,7 @@ class Truncated:
             )
 
     def _numbers(
-        self,
-        at: RulesAt,
-        values: Float[np.ndarray, "S b"],
-        wanted: Wanted,
-        function: Summary | None,
+        self, at: RulesAt, values: Float[np.ndarray, "S b"], wanted: Wanted, function: Summary | None
     ) -> Prediction:
         mixture, allowed, moments = self._moments(at, values)
         point = moments.mean[np.arange(len(at.coded)), np.argmax(moments.mass, axis=1)]
@@ -209,11 +201,7 @@ class Truncated:
         return Prediction(point, function, observation, None, moments.between, within)
 
     def _classes(
-        self,
-        at: RulesAt,
-        values: Float[np.ndarray, "S b C"],
-        wanted: Wanted,
-        function: Summary | None,
+        self, at: RulesAt, values: Float[np.ndarray, "S b C"], wanted: Wanted, function: Summary | None
     ) -> Prediction:
         del wanted
         probabilities = self._probabilities(at, values)
