@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -251,14 +252,14 @@ def learn(problem: Problem, feed: Feed, learning: Learning, seed: int) -> tuple[
     λ is averaged over the last quarter of the steps: single steps are noisy.
     """
     keys = jax.random.split(jax.random.key(seed), learning.starts)
-    first = _first(feed.chunk(0, 1).points, 1)
+    first = jax.tree.map(operator.itemgetter(0), feed.chunk(0, 1).points)
     progress = jax.vmap(partial(_started, problem, learning))(
-        _starts(problem, learning, jax.tree.map(lambda leaf: leaf[0], first), jax.random.key(seed))
+        _starts(problem, learning, first, jax.random.key(seed))
     )
     shortfalls, distances = [], []
     for number in range(-(-learning.steps // CHUNK)):
         steps = min(CHUNK, learning.steps - number * CHUNK)
-        points = _first(feed.chunk(number, CHUNK).points, steps)
+        points = jax.tree.map(operator.itemgetter(slice(steps)), feed.chunk(number, CHUNK).points)
         first_step = jnp.asarray(number * CHUNK)
         progress, (seen, distance) = _chunk(problem, learning, progress, points, keys, first_step)
         shortfalls.append(np.asarray(seen))
@@ -302,10 +303,6 @@ def _started(problem: Problem, learning: Learning, shift: Float[Array, " size"])
         jax.tree.map(jnp.zeros_like, parameters),
         jnp.zeros(()),
     )
-
-
-def _first(points: tuple[RulePoints, ...], steps: int) -> tuple[RulePoints, ...]:
-    return jax.tree.map(lambda leaf: leaf[:steps], points)
 
 
 def _finite_gaussian(problem: Problem, final: Parameters, start: int) -> DiagonalGaussian:

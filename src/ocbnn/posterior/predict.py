@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import numpy as np
 from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from jaxtyping import Bool, Float
+from scipy.special import entr
 
 from ocbnn.checking.draws import is_whole
 from ocbnn.errors import OCBNNError
@@ -372,8 +373,7 @@ def entropy_split(
 
 def entropy(probabilities: np.ndarray) -> np.ndarray:
     """−Σ_c p_c log p_c over the last axis, in nats."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return -np.where(probabilities > 0, probabilities * np.log(probabilities), 0.0).sum(axis=-1)
+    return np.asarray(entr(probabilities).sum(axis=-1))
 
 
 def point_within(

@@ -77,10 +77,3 @@ def parse_arrays(content: bytes, name: str) -> tuple[Arrays, dict[str, str]]:
         return load(content), metadata
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise FileError(f"{name} is damaged: {error}.") from None
-
-
-def require_finite(arrays: Arrays, name: str) -> None:
-    """Refuse arrays with NaN or infinities."""
-    for key, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise FileError(f"{name} is damaged: the array {key!r} is not finite.")

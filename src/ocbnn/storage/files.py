@@ -29,7 +29,6 @@ except ImportError:  # Windows
 
 PATIENCE = 60.0
 """Seconds to wait while another process puts something into the same folder: that takes milliseconds."""
-BLOCK = 2**20
 
 
 def checksum(content: bytes) -> str:
@@ -63,11 +62,8 @@ def read_file(path: Path, most: int, *, links: bool = True) -> bytes:
 def size_and_checksum(path: Path) -> tuple[int, str]:
     """Size and SHA-256 of a regular file, read block by block."""
     with opened(path, links=False) as (stream, _):
-        digest, size = hashlib.sha256(), 0
-        while block := stream.read(BLOCK):
-            digest.update(block)
-            size += len(block)
-    return size, digest.hexdigest()
+        digest = hashlib.file_digest(stream, "sha256")
+        return stream.tell(), digest.hexdigest()
 
 
 @contextlib.contextmanager

@@ -23,9 +23,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
+import numpy as np
+
 from ocbnn._version import __version__
 from ocbnn.errors import FileError, InferenceError, OCBNNError
-from ocbnn.storage.arrays import Arrays, Fits, parse_arrays, read_header, require_finite
+from ocbnn.storage.arrays import Arrays, Fits, parse_arrays, read_header
 from ocbnn.storage.documents import json_bytes, parse_json
 from ocbnn.storage.files import (
     alone,
@@ -137,7 +139,9 @@ class Folder:
         with self._opened(self.prefix + name) as (stream, size):
             fits(read_header(stream, size, name)[0])
         arrays, _ = parse_arrays(self.read(name, most), name)
-        require_finite(arrays, name)
+        for key, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise FileError(f"{name} is damaged: the array {key!r} is not finite.")
         return arrays
 
     @contextlib.contextmanager
