@@ -17,8 +17,8 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from ocbnn.errors import FileError
 
@@ -67,7 +67,7 @@ def size_and_checksum(path: Path) -> tuple[int, str]:
 
 
 @contextlib.contextmanager
-def opened(path: Path, *, links: bool) -> Iterator[tuple[BinaryIO, int]]:
+def opened(path: Path, *, links: bool) -> Iterator[tuple[BufferedReader, int]]:
     """A regular file and its size; pipes and devices are neither read nor waited for."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     if not links:
