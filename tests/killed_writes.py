@@ -19,8 +19,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from ocbnn.storage.folders import MANIFEST, read_folder, write_folder
-from ocbnn.storage.verify import verify
+from ocbnn.storage.folders import MANIFEST, read_folder, verify, write_folder
 
 warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called", category=RuntimeWarning)
 

@@ -11,7 +11,7 @@ import pytest
 import ocbnn
 from amortized_cases import FRAME, LINE, SIGN_RULE
 from ocbnn.amortize import AmortizedPrior
-from ocbnn.amortize.folder import pack_amortized
+from ocbnn.amortize.prior import pack_amortized
 from ocbnn.checking.check import check_rules
 from ocbnn.errors import FileError, ModelError
 from ocbnn.inference.run import infer

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import entropy, norm, t
 
-from ocbnn.checking import by_predictive
+from ocbnn.checking import violations
 from ocbnn.checking.check import PILOT_POINTS, check_rules, most_violated, pilot_check
 from ocbnn.checking.draws import DrawSet, halves
 from ocbnn.errors import OCBNNError
@@ -270,7 +270,7 @@ def test_every_half_of_many_particles_has_its_say_in_divergences(count, monkeypa
         return check_rules(particles, points=2, ascent=False)[0].divergences["total_variation"]
 
     few = found()
-    monkeypatch.setattr(by_predictive, "INTEGRAL_DRAWS", 10 * count)
+    monkeypatch.setattr(violations, "INTEGRAL_DRAWS", 10 * count)
     every = found()
     # A distribution function of 250 draws is off by at most 1.63 / sqrt(250) = 0.1 in 99 of 100 cases.
     assert few.worst == pytest.approx(every.worst, abs=0.1)

@@ -29,9 +29,8 @@ from ocbnn.model.likelihoods import Gaussian
 from ocbnn.model.networks import MLP
 from ocbnn.model.priors import DiagonalGaussian
 from ocbnn.rules.parse import parse_rule
-from ocbnn.storage.folders import MANIFEST
+from ocbnn.storage.folders import MANIFEST, verify
 from ocbnn.storage.runs import RunFolder
-from ocbnn.storage.verify import verify
 from posterior_cases import number_schema
 from rule_checks import checked
 

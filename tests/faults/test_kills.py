@@ -21,9 +21,8 @@ from command_line import write_files
 from ocbnn.errors import OCBNNError
 from ocbnn.storage import files
 from ocbnn.storage.files import write_text
-from ocbnn.storage.folders import read_folder, write_folder
+from ocbnn.storage.folders import read_folder, verify, write_folder
 from ocbnn.storage.runs import RunFolder
-from ocbnn.storage.verify import verify
 
 LONG = int(os.environ.get("OCBNN_KILLS", "1000"))
 SHARES = {"save": 0.65, "table": 0.25, "fit": 0.05, "report": 0.05}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ocbnn.posterior.allowed import allowed_intervals, broken, obeying_probabilities
+from ocbnn.posterior.allowed import RulesAt
 from ocbnn.rules.parse import parse_rule
 from posterior_cases import CLASS_RULES, NUMBER_RULES, class_schema, number_schema
 
@@ -16,11 +16,11 @@ def test_clipping_to_several_bounds_moves_probabilities_no_further_than_the_best
     steps = np.linspace(0, 1, 101)
     grid = np.array([(a, b, 1 - a - b) for a in steps for b in steps if a + b <= 1 + 1e-12])
     everywhere = np.repeat(coded, len(grid), axis=0)
-    feasible = grid[~broken(rules, schema, everywhere, np.clip(grid, 0, 1))]
+    feasible = grid[~RulesAt(rules, schema, everywhere).broken(np.clip(grid, 0, 1))]
     assert len(feasible)
     start = np.array([[0.05, 0.05, 0.9]])
-    found = obeying_probabilities(rules, schema, coded, start, np.ones((1, 3), bool))
-    assert not broken(rules, schema, coded, found).any()
+    found = RulesAt(rules, schema, coded).probabilities(start, np.ones((1, 3), bool))
+    assert not RulesAt(rules, schema, coded).broken(found).any()
     best = np.abs(feasible - start).sum(axis=1).min()
     # The grid misses the best by at most twice its step in two coordinates; bounds are kept with a margin.
     assert best - 0.04 < np.abs(found - start).sum() <= best + 1e-8
@@ -30,7 +30,7 @@ def test_what_all_rules_allow_is_the_intersection_on_a_fine_grid():
     schema = number_schema()
     rules = [parse_rule(text, schema) for text in NUMBER_RULES["overlapping"]]
     coded = np.linspace(-2, 2, 9)[:, None]
-    allowed = allowed_intervals(rules, schema, coded)
+    allowed = RulesAt(rules, schema, coded).intervals()
     y = np.linspace(-1, 5, 2003)
     inside = ((y[:, None, None] >= allowed.lower) & (y[:, None, None] <= allowed.upper)).any(axis=-1)
     expected = np.ones_like(inside)

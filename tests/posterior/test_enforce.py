@@ -12,7 +12,7 @@ from ocbnn.checking.check import check_rules
 from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
 from ocbnn.posterior import enforce
-from ocbnn.posterior.allowed import EnforcementError, broken
+from ocbnn.posterior.allowed import EnforcementError, RulesAt
 from ocbnn.posterior.calibration import calibration
 from ocbnn.posterior.conflict import log_scores
 from ocbnn.posterior.draws import Posterior
@@ -208,7 +208,7 @@ def test_predictions_after_rejection_never_break_a_rule_of_numbers(rules):
     kept = reject(posterior, points=50).posterior
     prediction = predict(kept, GRID)
     for predicted in (prediction.point, prediction.function.median, *prediction.function.quantiles.T):
-        assert not broken(enforced_rules(kept), kept.schema, GRID, predicted).any()
+        assert not RulesAt(enforced_rules(kept), kept.schema, GRID).broken(predicted).any()
 
 
 @pytest.mark.parametrize("rules", CLASS_RULES.values(), ids=CLASS_RULES)
@@ -222,7 +222,7 @@ def test_predictions_after_rejection_never_break_a_rule_of_classes(rules):
     for each in (kept, replace(posterior, enforced=posterior.rules)):  # after it, and where it saw nothing
         prediction = predict(each, coded)
         np.testing.assert_allclose(prediction.probabilities.sum(axis=1), 1.0, rtol=1e-9)
-        assert not broken(enforced_rules(each), each.schema, coded, prediction.probabilities).any()
+        assert not RulesAt(enforced_rules(each), each.schema, coded).broken(prediction.probabilities).any()
         for rule in enforced_rules(each):
             inside = rule.region.contains(coded, each.schema)
             allowed = rule.requirement.allowed(rule.demand(coded[inside], each.schema))
@@ -305,7 +305,7 @@ def test_rejection_after_truncation_binds_predictions_samples_scores_and_calibra
     assert set(later.rules_in_force) == set(earlier.rules_in_force) == {cap, gap}
     prediction, y = predict(later, ROWS), np.array([0.5, 2.0, 3.0])
     for values in (prediction.point, prediction.observation.median, sample_observation(later, ROWS, 50)):
-        assert not broken([gap], posterior.schema, ROWS, values).any()
+        assert not RulesAt([gap], posterior.schema, ROWS).broken(values).any()
     np.testing.assert_array_equal(prediction.point, predict(earlier, ROWS).point)
     np.testing.assert_array_equal(log_scores(later, ROWS, y), log_scores(earlier, ROWS, y))
     assert log_scores(later, ROWS, y)[1] < -700  # what is forbidden cannot be

@@ -12,7 +12,7 @@ from scipy.stats import entropy, norm, truncnorm
 from ocbnn.checking.check import check_rules
 from ocbnn.errors import FileError
 from ocbnn.model import Model
-from ocbnn.posterior.allowed import EnforcementError, allowed_classes, broken
+from ocbnn.posterior.allowed import EnforcementError, RulesAt
 from ocbnn.posterior.calibration import calibration
 from ocbnn.posterior.draws import function_draws
 from ocbnn.posterior.enforce import reject
@@ -76,9 +76,9 @@ def test_truncated_numbers_never_break_a_rule(rules):
     observation = prediction.observation
     shown = [prediction.point, observation.median, *observation.quantiles.T, *observation.hdi.T]
     for predicted in shown:
-        assert not broken(restricted.rules, posterior.schema, GRID, predicted).any()
-    assert not broken(restricted.rules, posterior.schema, GRID[::40], samples).any()
-    assert broken(restricted.rules, posterior.schema, GRID, function_draws(posterior, GRID)).any()
+        assert not RulesAt(restricted.rules, posterior.schema, GRID).broken(predicted).any()
+    assert not RulesAt(restricted.rules, posterior.schema, GRID[::40]).broken(samples).any()
+    assert RulesAt(restricted.rules, posterior.schema, GRID).broken(function_draws(posterior, GRID)).any()
 
 
 @pytest.mark.parametrize("case", [case for case in CLASS_RULES if case != "class and bound"])
@@ -91,8 +91,8 @@ def test_truncated_classes_never_break_a_rule_and_those_not_allowed_get_nothing(
     prediction = restricted.predict(coded)
     np.testing.assert_allclose(prediction.probabilities.sum(axis=1), 1.0, rtol=1e-9)
     assert (prediction.probabilities >= 0).all()
-    assert not broken(restricted.rules, posterior.schema, coded, prediction.probabilities).any()
-    allowed = allowed_classes(restricted.rules, posterior.schema, coded)
+    assert not RulesAt(restricted.rules, posterior.schema, coded).broken(prediction.probabilities).any()
+    allowed = RulesAt(restricted.rules, posterior.schema, coded).classes()
     assert (prediction.probabilities[~allowed] == 0.0).all()
     drawn = restricted.sample_observation(coded, 20)
     for labels in (prediction.point, *drawn):

@@ -12,8 +12,7 @@ from damaged_files import rewrite_manifest
 from ocbnn.errors import FileError
 from ocbnn.storage import files, folders
 from ocbnn.storage.files import discard, write_text
-from ocbnn.storage.folders import MANIFEST, Folder, read_folder, require_replaceable, write_folder
-from ocbnn.storage.verify import verify
+from ocbnn.storage.folders import MANIFEST, Folder, read_folder, require_replaceable, verify, write_folder
 
 PARTS = {"a.json": b"{}\n", "inner/b.bin": bytes(range(256))}
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ocbnn.errors import InferenceError
+from ocbnn.storage.folders import verify
 from ocbnn.storage.runs import RunFolder
-from ocbnn.storage.verify import verify
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 - `predictive.py`: the predictive of Φ under a Gaussian over weights, linearised or sampled.
 - `objectives.py`: how far it is from what a rule asks for (paper eq. 9 and 10).
 - `learning.py`: the closest Gaussian to the base prior that keeps the rules.
-- `findings.py`: what the learnt prior says of itself, by Monte Carlo.  `prior.py`: `AmortizedPrior`.
-- `files.py`, `stored.py`: saved as safetensors and JSON.
+- `findings.py`: what the learnt prior says of itself, by Monte Carlo.
+- `prior.py`: `AmortizedPrior`, saved as safetensors and JSON.
 """
 
 from ocbnn.amortize.learning import Learning

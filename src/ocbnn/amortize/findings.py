@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -108,6 +108,29 @@ class Findings:
     def met(self) -> bool:
         """Whether draws show that every rule is kept within its tolerance."""
         return all(rule.met for rule in self.rules)
+
+    def complaints(self) -> Iterator[str]:
+        """What is wrong with the prior, one sentence each; none where draws show that it keeps its rules."""
+        for rule in self.rules:
+            name, check, seen = rule.name, rule.check, rule.check.violation
+            if rule.disagrees:
+                yield (
+                    f"The {self.objective} objective claims a violation of {rule.claimed:.3g} of {name!r}, "
+                    f"but draws of the learnt prior show {seen.value:.3g}: trust the draws. "
+                    'objective="monte-carlo" learns from what they show.'
+                )
+            if check.verdict == "unmet":
+                yield (
+                    f"The learnt prior does not keep {name!r}: violation {seen} exceeds the tolerance "
+                    f"{check.tolerance:g}. Learn for more steps, give the network more hidden units, or add "
+                    "the rule as a conditional term too (rules=)."
+                )
+            elif not rule.met:
+                yield (
+                    f"Draws do not show that the learnt prior keeps {name!r}: violation {seen} is too close "
+                    f"to the tolerance {check.tolerance:g}. Learn for more steps, or give a larger "
+                    f"concentration than {self.concentration:.3g}."
+                )
 
     def __str__(self) -> str:
         summary = (

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ocbnn.amortize.objectives import Objective, divergence, shortfall
-from ocbnn.amortize.predictive import SMALLEST_VARIANCE, Predictive, jointly_sampled, linearized, sampled
+from ocbnn.amortize.predictive import SMALLEST_VARIANCE, Predictive, linearized, sampled
 from ocbnn.errors import ModelError
 from ocbnn.inference.engines.optimiser import Ascent
 from ocbnn.inference.feed import Feed
@@ -89,6 +90,11 @@ class Learning:
                 raise ModelError(f"{name} is a positive whole number, not {getattr(self, name)!r}.")
         if not 0.0 < self.aim <= 1.0:
             raise ModelError(f"aim is a share of the tolerance, above 0 and at most 1, not {self.aim!r}.")
+
+    @property
+    def ascent(self) -> Ascent:
+        """The optimiser, whose learning rate falls over the steps."""
+        return Ascent(self.optimizer, self.learning_rate, self.decay, self.steps)
 
     @classmethod
     def for_network(cls, network: Network) -> Learning:
@@ -199,7 +205,7 @@ class Problem:
                 first = own.stop
                 there = Predictive(shared.mean[:, own], shared.variance[:, own])
             else:
-                joint = jointly_sampled(self.network, mean, sd, inputs[number], key, samples)
+                joint = sampled(self.network, mean, sd, inputs[number], key, samples, jointly=True)
                 cases = each.weights.shape[-1]
                 # The last axis is that of the outputs, where `by_case` expects classes.
                 there = Predictive(*(by_case(rule, part, cases, classes=True) for part in joint))
@@ -245,19 +251,17 @@ def learn(problem: Problem, feed: Feed, learning: Learning, seed: int) -> tuple[
 
     λ is averaged over the last quarter of the steps: single steps are noisy.
     """
-    ascent = Ascent(learning.optimizer, learning.learning_rate, learning.decay, learning.steps)
     keys = jax.random.split(jax.random.key(seed), learning.starts)
-    first = _first(feed.chunk(0, 1).points, 1)
-    progress = jax.vmap(partial(_started, problem, ascent, learning))(
-        _starts(problem, learning, jax.tree.map(lambda leaf: leaf[0], first), jax.random.key(seed))
+    first = jax.tree.map(operator.itemgetter(0), feed.chunk(0, 1).points)
+    progress = jax.vmap(partial(_started, problem, learning))(
+        _starts(problem, learning, first, jax.random.key(seed))
     )
     shortfalls, distances = [], []
     for number in range(-(-learning.steps // CHUNK)):
         steps = min(CHUNK, learning.steps - number * CHUNK)
-        points = _first(feed.chunk(number, CHUNK).points, steps)
-        progress, (seen, distance) = _chunk(
-            problem, learning, ascent, progress, points, keys, jnp.asarray(number * CHUNK)
-        )
+        points = jax.tree.map(operator.itemgetter(slice(steps)), feed.chunk(number, CHUNK).points)
+        first_step = jnp.asarray(number * CHUNK)
+        progress, (seen, distance) = _chunk(problem, learning, progress, points, keys, first_step)
         shortfalls.append(np.asarray(seen))
         distances.append(np.asarray(distance))
     seen, distance = np.concatenate(shortfalls), np.concatenate(distances)
@@ -290,19 +294,15 @@ def _starts(
     return shifts[jnp.argsort(jax.lax.map(excess, shifts))[: learning.starts]]
 
 
-def _started(problem: Problem, ascent: Ascent, learning: Learning, shift: Float[Array, " size"]) -> Progress:
+def _started(problem: Problem, learning: Learning, shift: Float[Array, " size"]) -> Progress:
     parameters = Parameters(shift, jnp.full_like(shift, learning.start))
     return Progress(
         parameters,
-        ascent.init(parameters),
+        learning.ascent.init(parameters),
         jnp.full(len(problem.rules), learning.first_multiplier if learning.constrained else 0.0),
         jax.tree.map(jnp.zeros_like, parameters),
         jnp.zeros(()),
     )
-
-
-def _first(points: tuple[RulePoints, ...], steps: int) -> tuple[RulePoints, ...]:
-    return jax.tree.map(lambda leaf: leaf[:steps], points)
 
 
 def _finite_gaussian(problem: Problem, final: Parameters, start: int) -> DiagonalGaussian:
@@ -316,11 +316,10 @@ def _finite_gaussian(problem: Problem, final: Parameters, start: int) -> Diagona
     return DiagonalGaussian(mean, sd)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@partial(jax.jit, static_argnums=(0, 1))
 def _chunk(
     problem: Problem,
     learning: Learning,
-    ascent: Ascent,
     progress: Progress,
     points: tuple[RulePoints, ...],
     keys: Array,
@@ -328,11 +327,9 @@ def _chunk(
 ) -> tuple[Progress, tuple[Array, Array]]:
     def one(progress: Progress, each: tuple[Array, tuple[RulePoints, ...]]) -> tuple[Progress, Any]:
         number, there = each
-
-        def of_start(own: Progress, key: Array) -> tuple[Progress, Any]:
-            return step(problem, learning, ascent, own, there, jax.random.fold_in(key, number), number)
-
-        return jax.vmap(of_start)(progress, keys)
+        own_keys = jax.vmap(jax.random.fold_in, (0, None))(keys, number)
+        of_start = partial(step, problem, learning, points=there, number=number)
+        return jax.vmap(lambda own, key: of_start(own, key=key))(progress, own_keys)
 
     numbers = first + jnp.arange(len(points[0].inputs))
     return jax.lax.scan(one, progress, (numbers, points))
@@ -341,7 +338,6 @@ def _chunk(
 def step(
     problem: Problem,
     learning: Learning,
-    ascent: Ascent,
     progress: Progress,
     points: tuple[RulePoints, ...],
     key: Array,
@@ -367,7 +363,7 @@ def step(
 
     slope, (seen, distance) = jax.grad(lagrangian, has_aux=True)(progress.parameters)
     downhill = jax.tree.map(lambda leaf: -jnp.where(jnp.isfinite(leaf), leaf, 0.0), slope)
-    parameters, optimizer = ascent.climb(progress.parameters, downhill, progress.optimizer)
+    parameters, optimizer = learning.ascent.climb(progress.parameters, downhill, progress.optimizer)
     excess = jnp.clip(jnp.log(seen + 1e-12) - jnp.log(budgets), -1.0, 1.0)
     # In proportion to itself a multiplier reaches any size it needs; a small one does not wait for that.
     reach = learning.dual_rate * (1.0 + progress.multipliers / PROPORTIONAL_FROM)

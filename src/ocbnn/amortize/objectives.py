@@ -35,7 +35,7 @@ from ocbnn.amortize.predictive import SMALLEST_VARIANCE, Predictive
 from ocbnn.errors import ModelError
 from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.terms import log_total
-from ocbnn.rules.arrays import largest
+from ocbnn.rules.margins import largest
 from ocbnn.rules.requirement import Allowed, Asked, Normals, Requirement, Shares
 
 LINEAR_BELOW = 0.1

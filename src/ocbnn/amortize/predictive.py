@@ -4,11 +4,11 @@
 | --- | --- | --- |
 | `linearized` | one: N(Φ_μ(x), gᵀ(σ² · g)), g = ∇_w Φ_w(x) at μ (paper, appendix B) | as σ → 0 |
 | `sampled`, an `MLP` | one for each sample of hidden layers; given those, outputs are Gaussian | always |
-| `jointly_sampled` | one for each draw of w, of no variance | always, of all inputs together |
+| `sampled`, jointly | one for each draw of w, of no variance | always, of all inputs together |
 
 Most rules speak of one input at a time. For these, `sampled` draws the hidden layers at each input on their
 own: given a layer's values, the next pre-activations are independent Gaussians. A rule that compares inputs
-needs the same w at all of them: `jointly_sampled`. `sampled` falls back to it for networks other than `MLP`.
+needs the same w at all of them: `jointly`. Networks other than `MLP` are always sampled so.
 """
 
 from __future__ import annotations
@@ -64,10 +64,17 @@ def sampled(
     inputs: Float[Array, "T D"],
     key: Array,
     samples: int,
+    *,
+    jointly: bool = False,
 ) -> Predictive:
-    """Reparameterised Monte Carlo: samples of everything but an MLP's last layer, which is integrated out."""
-    if not isinstance(network, MLP):
-        return jointly_sampled(network, mean, sd, inputs, key, samples)
+    """Reparameterised Monte Carlo: samples of everything but an MLP's last layer, which is integrated out.
+
+    `jointly`: outputs of the same draws of w at all inputs, without variance; so for other networks too.
+    """
+    if jointly or not isinstance(network, MLP):
+        draws = mean + sd * jax.random.normal(key, (samples, mean.size), mean.dtype)
+        outputs = jax.lax.map(lambda w: network.apply(w, inputs), draws)
+        return Predictive(outputs, jnp.zeros_like(outputs))
     nonlinearity = ACTIVATIONS[network.activation].function
     means, variances = network.unravel(mean), network.unravel(sd * sd)
     values = jnp.broadcast_to(inputs, (samples, *inputs.shape)).reshape(-1, inputs.shape[-1])
@@ -79,17 +86,3 @@ def sampled(
             values = nonlinearity(centre + jnp.sqrt(variance + SMALLEST_VARIANCE) * noise)
     shape = (samples, len(inputs), network.outputs)
     return Predictive(centre.reshape(shape), variance.reshape(shape))
-
-
-def jointly_sampled(
-    network: Network,
-    mean: Float[Array, " size"],
-    sd: Float[Array, " size"],
-    inputs: Float[Array, "T D"],
-    key: Array,
-    samples: int,
-) -> Predictive:
-    """Outputs of the same draws of w at all inputs, without variance."""
-    draws = mean + sd * jax.random.normal(key, (samples, mean.size), mean.dtype)
-    outputs = jax.lax.map(lambda w: network.apply(w, inputs), draws)
-    return Predictive(outputs, jnp.zeros_like(outputs))

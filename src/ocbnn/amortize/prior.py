@@ -5,13 +5,20 @@ print(prior.findings)
 model = Model.build(frame=frame, target="y", base=prior, noise=0.1)     # and again for the next frame
 
 Method, measurements and what differs from the paper: docs/amortize.md.
+
+A saved prior is a folder of plain files:
+
+    manifest.json        version, and the size and checksum of every other file
+    prior.json           network, likelihood, schema, rules' terms, findings
+    rules.yaml           the rules it has learnt, in words
+    prior.safetensors    mean and standard deviation of every weight, also before the rules; points of rules
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -34,8 +41,9 @@ from ocbnn.amortize.findings import (
 from ocbnn.amortize.learning import Elsewhere, Learning, Learnt, Problem, claims, closest, learn
 from ocbnn.amortize.objectives import Objective, allowed_outputs, asked_distribution
 from ocbnn.amortize.objectives import divergence as named_divergence
-from ocbnn.errors import ModelError, OCBNNWarning
+from ocbnn.errors import FileError, ModelError, OCBNNError, OCBNNWarning
 from ocbnn.inference.feed import Feed
+from ocbnn.model import pack
 from ocbnn.model.conditional import RuleTerm, Scoring, rule_points, rule_seed, rule_terms
 from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.model import Model, default_likelihood
@@ -45,10 +53,18 @@ from ocbnn.model.programs import release_programs
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
+from ocbnn.storage.arrays import Arrays, array_bytes
+from ocbnn.storage.documents import LARGEST_INPUT, json_bytes
+from ocbnn.storage.folders import Folder, read_folder, write_folder
+from ocbnn.storage.values import exact, from_exact, restored
 
 WIDE_INPUTS = 1024
 CLAIMED_POINTS, CLAIMED_SAMPLES = 512, 256
 """Of the objective's own figures, after learning."""
+KIND = "prior"
+PRIOR, RULES, ARRAYS = "prior.json", "rules.yaml", "prior.safetensors"
+LARGEST_ARRAYS = 2**30
+GAUSSIAN, BASE = "learnt", "base"
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +163,8 @@ class AmortizedPrior:
         terms = rule_terms(constraints, schema, scoring, bounded=network.bounded, data=coded)
         model = Model(network, likelihood, gaussian_base, terms, schema)
         wide = far_and_wide(schema, coded, WIDE_INPUTS, (seed, 17))
+        inputs = schema.to_model(wide)
+        values = raw_outputs(model, gaussian_base, inputs, seed)
         problem = Problem(
             network,
             gaussian_base,
@@ -160,7 +178,7 @@ class AmortizedPrior:
                 linearized=linearized,
                 smooth=not linearized and not isinstance(network, MLP),
             ),
-            _elsewhere(model, gaussian_base, schema.to_model(wide), seed),
+            Elsewhere(inputs, values.mean(axis=0), np.maximum(values.std(axis=0), 1e-6)),
         )
         learnt = closest(problem, learn(problem, Feed(model, seed, None), learning, seed))
         gaussian, found, concentration = _finished(problem, learnt, model, concentration, seed)
@@ -175,7 +193,8 @@ class AmortizedPrior:
             band=band_ratio(model, gaussian, gaussian_base, far, seed),
             mean_sd=float(np.mean(gaussian.sd / gaussian_base.sd)),
         )
-        _tell(findings)
+        for words in findings.complaints():
+            warnings.warn(words, OCBNNWarning, stacklevel=2)
         return cls(gaussian, gaussian_base, terms, schema, network, likelihood, findings)
 
     def check(self, network: Network, schema: Schema) -> None:
@@ -197,17 +216,28 @@ class AmortizedPrior:
             )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the prior as a folder of plain files (safetensors and JSON)."""
-        from ocbnn.amortize.folder import save
+        """Write the prior as the folder `path`, in place of an earlier one; a crash leaves that one whole.
 
-        save(path, self)
+        Raises:
+            FileError: a part that cannot be written down (Python functions), or a path that cannot be
+                written.
+        """
+        names = [rule.name for rule in self.rules]
+        rules, terms, arrays = pack.pack_terms(self.learnt, names, self.schema)
+        learnt, of_prior = pack_amortized(self)
+        content = PriorValues(self.schema.to_json(), pack.pack_network(self.network), learnt, terms)
+        files = {PRIOR: json_bytes(vars(content)), RULES: rules, ARRAYS: array_bytes(arrays | of_prior)}
+        write_folder(path, KIND, files)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> AmortizedPrior:
-        """The prior that `save` wrote. Opening a file never runs code of its author."""
-        from ocbnn.amortize.folder import load
+        """The prior that `save` wrote. Opening a file never runs code of its author.
 
-        return load(path)
+        Raises:
+            FileError: another format, or a file that is damaged, missing, too large, or does not fit the
+                others.
+        """
+        return read_folder(path, KIND, _unpack_prior)
 
     def __repr__(self) -> str:
         rules = ", ".join(repr(rule.name) for rule in self.findings.rules)
@@ -300,19 +330,8 @@ def _budget(rule: Constraint, divergence: str) -> float:
     return named_divergence(divergence).budget(tolerance) if rule.is_predictive else tolerance
 
 
-def _elsewhere(
-    model: Model, base: DiagonalGaussian, inputs: Float[np.ndarray, "n D"], seed: int
-) -> Elsewhere:
-    values = raw_outputs(model, base, inputs, seed)
-    return Elsewhere(inputs, values.mean(axis=0), np.maximum(values.std(axis=0), 1e-6))
-
-
 def _finished(
-    problem: Problem,
-    learnt: Learnt,
-    model: Model,
-    concentration: float | None,
-    seed: int,
+    problem: Problem, learnt: Learnt, model: Model, concentration: float | None, seed: int
 ) -> tuple[DiagonalGaussian, tuple[RuleFinding, ...], float]:
     """The prior after concentration, and what draws of it show of every rule."""
     terms = model.terms
@@ -334,30 +353,74 @@ def _finished(
     return gaussian, found, concentration
 
 
-def _tell(findings: Findings) -> None:
-    for rule in findings.rules:
-        check = rule.check
-        if rule.disagrees:
-            warnings.warn(
-                f"The {findings.objective} objective claims a violation of {rule.claimed:.3g} of "
-                f"{rule.name!r}, but draws of the learnt prior show {check.violation.value:.3g}: trust the "
-                'draws. objective="monte-carlo" learns from what they show.',
-                OCBNNWarning,
-                stacklevel=3,
-            )
-        if check.verdict == "unmet":
-            warnings.warn(
-                f"The learnt prior does not keep {rule.name!r}: violation {check.violation} exceeds the "
-                f"tolerance {check.tolerance:g}. Learn for more steps, give the network more hidden units, "
-                "or add the rule as a conditional term too (rules=).",
-                OCBNNWarning,
-                stacklevel=3,
-            )
-        elif not rule.met:
-            warnings.warn(
-                f"Draws do not show that the learnt prior keeps {rule.name!r}: violation {check.violation} "
-                f"is too close to the tolerance {check.tolerance:g}. Learn for more steps, or give a larger "
-                f"concentration than {findings.concentration:.3g}.",
-                OCBNNWarning,
-                stacklevel=3,
-            )
+# Saving -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LearntValues:
+    """What makes a Gaussian an amortized prior."""
+
+    likelihood: dict[str, Any]
+    findings: Findings
+
+
+@dataclass(frozen=True)
+class PriorValues:
+    """The content of prior.json."""
+
+    schema: dict[str, Any]
+    network: dict[str, Any]
+    learnt: dict[str, Any]
+    rules: list[dict[str, Any]]
+
+
+def _unpack_prior(folder: Folder) -> AmortizedPrior:
+    stored = restored(PriorValues, folder.json(PRIOR), PRIOR)
+    try:
+        schema = Schema.from_json(stored.schema)
+        network = pack.unpack_network(stored.network, schema)
+        rules = pack.unpack_rules(folder.read(RULES, LARGEST_INPUT), stored.rules, schema)
+
+        def fit(declared: Mapping[str, Any]) -> None:
+            shapes = amortized_shapes(network.size) | pack.term_shapes(declared, rules, schema)
+            pack.require_shapes(declared, shapes)
+
+        arrays = folder.arrays(ARRAYS, fit, LARGEST_ARRAYS)
+        terms = pack.unpack_terms(stored.rules, rules, schema, arrays)
+        prior = unpack_amortized(stored.learnt, arrays, terms, schema, network)
+        if len(prior.learnt) != len(terms):
+            raise FileError("The rules that the prior has learnt are not those of its findings.")
+        return prior
+    except FileError:
+        raise
+    except (OCBNNError, ValueError, TypeError, OverflowError, ArithmeticError) as error:
+        raise FileError(f"The parts of the saved prior do not fit together: {error}") from None
+
+
+def pack_amortized(prior: AmortizedPrior) -> tuple[dict[str, Any], Arrays]:
+    """The prior without its rules and network, which saved folders store in their own places."""
+    values = {"likelihood": pack.pack_likelihood(prior.likelihood), "findings": exact(prior.findings)}
+    return values, pack.pack_gaussian(GAUSSIAN, prior.gaussian) | pack.pack_gaussian(BASE, prior.base)
+
+
+def amortized_shapes(size: int) -> pack.Shapes:
+    """The arrays of a prior over so many weights."""
+    return pack.gaussian_shapes(GAUSSIAN, size) | pack.gaussian_shapes(BASE, size)
+
+
+def unpack_amortized(
+    values: Any,
+    arrays: Mapping[str, np.ndarray],
+    terms: Sequence[RuleTerm],
+    schema: Schema,
+    network: Network,
+) -> AmortizedPrior:
+    """The prior that was packed; of the terms, it has learnt the last, one for each finding."""
+    stored = restored(LearntValues, from_exact(values), "The learnt prior")
+    count = len(stored.findings.rules)
+    if not 0 < count <= len(terms):
+        raise FileError("The rules that the prior has learnt are not those of its findings.")
+    likelihood = pack.unpack_likelihood(stored.likelihood)
+    learnt = tuple(terms[len(terms) - count :])
+    gaussian, base = pack.unpack_gaussian(GAUSSIAN, arrays), pack.unpack_gaussian(BASE, arrays)
+    return AmortizedPrior(gaussian, base, learnt, schema, network, likelihood, stored.findings)

@@ -22,11 +22,10 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn.checking.by_draw import Violations, check_all, check_draws, find_violations
-from ocbnn.checking.by_predictive import check_predictive
 from ocbnn.checking.draws import POINTS, CheckOptions, Drawn, DrawSet, margins_at
 from ocbnn.checking.figures import CONFIDENCE
 from ocbnn.checking.results import RuleCheck, RuleChecks
+from ocbnn.checking.violations import check_all, judge
 from ocbnn.model.conditional import RuleTerm, Scoring
 from ocbnn.model.model import Model
 from ocbnn.resources import require_memory, require_work
@@ -63,31 +62,20 @@ def check_rules(
     options = CheckOptions(points, key, ascent, by, confidence)
     if by is not None:
         drawn.schema.index(by)
-    _require_room(drawn, points)
-    seen = [_checked(drawn, term, options) for term in as_rule_terms(drawn, rules, points)]
+    # A check holds a truth value for each draw and point.
+    pairs = int(points) * len(drawn.flat)
+    what, remedy = f"A check of {len(drawn.flat):,} draws at {points:,} points", "Ask for fewer points."
+    require_memory(pairs, what, remedy)
+    require_work(2 * pairs * drawn.model.size, what, remedy)
+    seen = [judge(drawn, term, options) for term in as_rule_terms(drawn, rules, points)]
     results = tuple(result for result, _ in seen)
     observed = [violations for _, violations in seen if violations is not None]
     return RuleChecks(results, check_all(drawn, results, observed, options))
 
 
-def _require_room(drawn: Drawn, points: int) -> None:
-    """Refuse points that would take more memory (a truth value for each draw) or time than there is."""
-    pairs = int(points) * len(drawn.flat)
-    what, remedy = f"A check of {len(drawn.flat):,} draws at {points:,} points", "Ask for fewer points."
-    require_memory(pairs, what, remedy)
-    require_work(2 * pairs * drawn.model.size, what, remedy)
-
-
 def check_rule(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> RuleCheck:
     """How far the draws keep one rule."""
-    return _checked(drawn, term, options)[0]
-
-
-def _checked(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> tuple[RuleCheck, Violations | None]:
-    if term.rule.is_predictive:
-        return check_predictive(drawn, term, options), None
-    found = find_violations(drawn, term, options)
-    return check_draws(drawn, term, found, options), found
+    return judge(drawn, term, options)[0]
 
 
 def as_rule_terms(

@@ -16,7 +16,7 @@ from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.likelihoods import Gaussian
 from ocbnn.model.model import Model
 from ocbnn.model.outputs import block_rows, function_values
-from ocbnn.rules.margins import Placed, by_case, margins, placed
+from ocbnn.rules.margins import Placed, by_case, placed
 from ocbnn.schema import Schema, Target
 
 if TYPE_CHECKING:
@@ -68,9 +68,12 @@ class Drawn:
     @property
     def flat(self) -> Float[np.ndarray, "S size"]:
         """The kept draws, one chain after the other."""
-        if self.kept is None:
-            return self.draws.reshape(-1, self.draws.shape[2])
-        return self.draws[self.kept]
+        return self.every if self.kept is None else self.draws[self.kept]
+
+    @property
+    def every(self) -> Float[np.ndarray, "S size"]:
+        """All draws, rejected ones included, one chain after the other."""
+        return self.draws.reshape(-1, self.draws.shape[2])
 
     @property
     def noise(self) -> Float[np.ndarray, " S"]:
@@ -201,50 +204,37 @@ def rule_name(term: RuleTerm) -> str:
 
 
 def case_blocks(
-    drawn: Drawn,
-    draws: Float[np.ndarray, "S size"],
-    term: RuleTerm,
-    points: Float[np.ndarray, "points Q"],
+    drawn: Drawn, draws: Float[np.ndarray, "S size"], term: RuleTerm, points: Float[np.ndarray, "points Q"]
 ) -> Iterator[tuple[Placed, np.ndarray]]:
-    """A rule at some of the points at a time, with what the draws say at the inputs of its cases, raw."""
-    for some in _point_blocks(drawn, len(draws), term, points):
-        at = placed(term.rule, term.schema, some)
+    """A rule at some of the points at a time, with what the draws say at the inputs of its cases, raw.
+
+    Points are taken a few at a time, so that little is held; a population as a whole.
+    """
+    inputs = term.rule.requirement.inputs
+    step = len(points) if inputs is None else block_rows(drawn.model, len(draws)) // inputs
+    for begin in range(0, len(points), max(step, 1)):
+        at = placed(term.rule, term.schema, points[begin : begin + max(step, 1)])
         yield at, drawn.values(at.inputs, draws)
 
 
 def margins_at(
-    drawn: Drawn,
-    draws: Float[np.ndarray, "S size"],
-    term: RuleTerm,
-    points: Float[np.ndarray, "points Q"],
+    drawn: Drawn, draws: Float[np.ndarray, "S size"], term: RuleTerm, points: Float[np.ndarray, "points Q"]
 ) -> Float[np.ndarray, "S cases"]:
     """By how much each draw violates a rule at the cases of these points, raw; above 0 violates."""
-    parts = [
-        finite(margins(term.rule, term.schema, some, lambda coded: drawn.values(coded, draws)))
-        for some in _point_blocks(drawn, len(draws), term, points)
-    ]
-    return np.concatenate(parts, axis=1)
+    blocks = case_blocks(drawn, draws, term, points)
+    return np.concatenate([case_margins(drawn, term, at, values) for at, values in blocks], axis=1)
 
 
-def _point_blocks(
-    drawn: Drawn, draws: int, term: RuleTerm, points: Float[np.ndarray, "points Q"]
-) -> Iterator[Float[np.ndarray, "some Q"]]:
-    """Points a few at a time, so that little is held; a population as a whole."""
-    inputs = term.rule.requirement.inputs
-    step = max(len(points), 1) if inputs is None else max(block_rows(drawn.model, draws) // inputs, 1)
-    for begin in range(0, len(points), step):
-        yield points[begin : begin + step]
-
-
-def shaped(drawn: Drawn, term: RuleTerm, values: np.ndarray, at: Placed) -> np.ndarray:
+def shaped(drawn: Drawn, term: RuleTerm, at: Placed, values: np.ndarray) -> np.ndarray:
     """Values at the inputs of cases, case by case."""
     return np.asarray(by_case(term.rule, values, at.cases, bool(drawn.classes)))
 
 
-def finite(margin: object) -> np.ndarray:
-    """Margins; an output that is not a number violates every rule."""
-    values = np.asarray(margin)
-    return np.where(np.isnan(values), np.inf, values)
+def case_margins(drawn: Drawn, term: RuleTerm, at: Placed, values: np.ndarray) -> np.ndarray:
+    """By how much values at the inputs of cases violate a rule; what is not a number violates every rule."""
+    with np.errstate(all="ignore"):
+        margins = np.asarray(term.rule.requirement.margin(at.demand, shaped(drawn, term, at, values)))
+    return np.where(np.isnan(margins), np.inf, margins)
 
 
 def raw_point(schema: Schema, point: Float[np.ndarray, " Q"]) -> dict[str, object]:

@@ -157,13 +157,10 @@ def clopper_pearson(share: float, count: float, confidence: float = CONFIDENCE) 
 
 def normal_ends(value: float, spread: float, effective: float, confidence: float) -> tuple[float, float]:
     """Ends of a mean's interval: normal, or Student's where effective draws are few."""
-    half = 0.0 if spread == 0.0 else _quantile(effective, confidence) * spread / math.sqrt(effective)
-    return value - half, value + half
-
-
-def _quantile(effective: float, confidence: float) -> float:
     level = 0.5 + confidence / 2.0
-    return float(norm.ppf(level) if effective > 1000 else student.ppf(level, max(effective - 1.0, 1.0)))
+    quantile = norm.ppf(level) if effective > 1000 else student.ppf(level, max(effective - 1.0, 1.0))
+    half = 0.0 if spread == 0.0 else float(quantile) * spread / math.sqrt(effective)
+    return value - half, value + half
 
 
 def leave_one_out(groups: np.ndarray) -> Float[np.ndarray, "groups S"]:
@@ -173,7 +170,7 @@ def leave_one_out(groups: np.ndarray) -> Float[np.ndarray, "groups S"]:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def jackknife(value: float, without: Float[np.ndarray, " groups"], confidence: float = CONFIDENCE) -> float:
+def jackknife(without: Float[np.ndarray, " groups"], confidence: float = CONFIDENCE) -> float:
     """Half the width of the interval of a statistic, from its values without each group of draws."""
     count = len(without)
     if count < 2:

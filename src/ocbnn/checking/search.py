@@ -39,6 +39,8 @@ CLIMBERS = 32
 """Points that climb side by side; each has `BATCH / CLIMBERS` children a round."""
 SEARCHED_DRAWS = 200
 """Draws that a search looks at, evenly spaced: it has to find a place, not to estimate."""
+FOUND = 8
+"""Points that a search among draws gives back at the most."""
 PULLS = 12
 """Halvings of a step that leaves the region: it ends within 1/4,096 of itself from the face crossed."""
 FIRST_STEP, LAST_STEP = 0.5, 0.002
@@ -125,7 +127,6 @@ def climb(
     key: Any,
     *,
     score: Score = "share of draws",
-    count: int = 8,
     starts: int = 1000,
     rounds: int = 20,
     most: int = SEARCHED_DRAWS,
@@ -138,11 +139,11 @@ def climb(
         values = function_values(drawn.model, some, inputs)
         return values if drawn.classes else units.of(values)
 
-    return worst_points(key, rule, outputs, count=count, score=score, starts=starts, rounds=rounds).coded
+    return worst_points(key, rule, outputs, count=FOUND, score=score, starts=starts, rounds=rounds).coded
 
 
 def farthest(
-    drawn: Drawn, rule: RuleTerm, draws: Float[np.ndarray, "S size"], key: Any, count: int = 8
+    drawn: Drawn, rule: RuleTerm, draws: Float[np.ndarray, "S size"], key: Any
 ) -> Float[np.ndarray, "m Q"]:
     """Points at which the predictive of these draws is farthest from what a predictive rule asks for."""
     some = draws[evenly(len(draws), SEARCHED_DRAWS)]
@@ -154,7 +155,7 @@ def farthest(
         gap = rule.rule.requirement.gaps(at.demand, values, noise)
         return gap, gap
 
-    return highest_points(key, rule, gaps, count=count, starts=1000, rounds=20).coded
+    return highest_points(key, rule, gaps, count=FOUND, starts=1000, rounds=20).coded
 
 
 def scored(

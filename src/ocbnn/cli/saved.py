@@ -267,7 +267,7 @@ def verify(
     """
     with command.session(debug, quiet, aside=json) as voice:
         from ocbnn.cli.voice import print_json
-        from ocbnn.storage.verify import verify
+        from ocbnn.storage.folders import verify
 
         found = verify(folder)
         if json:

@@ -16,7 +16,7 @@ from ocbnn.estimators.pictures import PlotMethods
 from ocbnn.estimators.tables import Rows, read_labels
 from ocbnn.model import Model
 from ocbnn.model.likelihoods import Balanced, Bernoulli, Categorical
-from ocbnn.posterior.allowed import listed
+from ocbnn.posterior.allowed import RulesAt
 from ocbnn.posterior.predict import predict
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Task
@@ -135,7 +135,7 @@ class OCBNNClassifier(ClassifierMixin, PlotMethods):  # type: ignore[misc]
         self, weighted: Float[np.ndarray, "n C"], coded: Float[np.ndarray, "n Q"], choice: np.ndarray
     ) -> Float[np.ndarray, "n C"]:
         for rule in dict.fromkeys((*self.rules_, *self.posterior_.rules_in_force)):
-            for inside, here in listed((rule,), self.schema_, coded, all_of_them=False):
+            for inside, here in RulesAt((rule,), self.schema_, coded).listed(all_of_them=False):
                 if here.classes is None:
                     continue
                 obeyed = np.asarray(here.classes)[np.arange(len(inside)), choice[inside]]

@@ -25,7 +25,7 @@ from jaxtyping import Array, Float
 
 from ocbnn.errors import ModelError
 from ocbnn.model.likelihoods import HALF_LOG_2PI
-from ocbnn.rules.arrays import largest
+from ocbnn.rules.margins import largest
 from ocbnn.rules.requirement import Requirement
 from ocbnn.schema import Target
 

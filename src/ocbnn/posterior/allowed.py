@@ -7,9 +7,9 @@ bounds on probabilities. Probabilistic rules forbid no single output, so they ta
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,10 @@ from jaxtyping import Bool, Float
 from scipy.optimize import linprog
 
 from ocbnn.errors import OCBNNError
+from ocbnn.posterior.draws import Posterior, function_blocks
 from ocbnn.posterior.mixtures import Intervals, everything
-from ocbnn.rules.arrays import outside, total
 from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.margins import outside, total
 from ocbnn.rules.requirement import Allowed, Shares
 from ocbnn.schema import Schema
 
@@ -39,145 +40,160 @@ class RowError(EnforcementError):
         super().__init__(f"In row {rows[0]} {words}")
 
 
-@contextlib.contextmanager
-def rows_from(first: int) -> Iterator[None]:
-    """Errors about rows of a block are raised as errors about rows of the table."""
-    try:
-        yield
-    except RowError as error:
-        raise RowError(error.rows + first, error.words) from None
+@dataclass(frozen=True, eq=False)
+class RulesAt:
+    """Rules at rows of a table.
 
-
-def applying(
-    rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"]
-) -> Iterator[tuple[Constraint, np.ndarray, Any]]:
-    """Every rule about single outputs that applies at some of the rows, with those rows and its demand there.
-
-    Rules that are judged by all draws together, or that compare several inputs, forbid no single output.
-    """
-    for rule in rules:
-        if rule.is_predictive or not rule.requirement.is_pointwise:
-            continue
-        rows = np.flatnonzero(rule.region.contains(coded, schema))
-        if rows.size:
-            yield rule, rows, rule.demand(coded[rows], schema)
-
-
-def broken(
-    rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"], values: np.ndarray
-) -> Bool[np.ndarray, "... n"]:
-    """Whether any rule that applies is violated; values are raw y `(…, n)`, or probabilities `(…, n, C)`."""
-    shape = values.shape[:-1] if _classes(schema) else values.shape
-    result = np.zeros(shape, dtype=bool)
-    for rule, rows, demand in applying(rules, schema, coded):
-        picked = values[..., rows, :] if _classes(schema) else values[..., rows]
-        with np.errstate(all="ignore"):
-            # Written so that NaN counts as violated.
-            result[..., rows] |= ~(np.asarray(rule.requirement.margin(demand, picked)) <= 0)
-    return result
-
-
-def listed(
-    rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"], *, all_of_them: bool
-) -> Iterator[tuple[np.ndarray, Allowed]]:
-    """The rows at which each rule applies, with the outputs that it allows there.
-
-    Rules that cannot list them are an error with `all_of_them`, and left out without.
-    """
-    for rule, rows, demand in applying(rules, schema, coded):
-        allowed = rule.requirement.allowed(demand)
-        if allowed is not None:
-            yield rows, allowed
-        elif all_of_them:
-            raise _only_by_rejection(rule, schema, rows)
-
-
-def allowed_intervals(
-    rules: Sequence[Constraint],
-    schema: Schema,
-    coded: Float[np.ndarray, "n Q"],
-    *,
-    all_of_them: bool = True,
-) -> Intervals:
-    """The outputs that all rules allow at each row, in raw units; an error where there are none."""
-    allowed = everything(len(coded))
-    for rows, here in listed(rules, schema, coded, all_of_them=all_of_them):
-        if here.outputs is None:
-            continue
-        one = _merged(Intervals(*(np.asarray(ends, dtype=float) for ends in here.outputs)))
-        lower, upper = (np.tile(ends, (1, one.lower.shape[1])) for ends in everything(len(coded)))
-        lower[:, 1:], upper[:, 1:] = np.inf, -np.inf
-        lower[rows], upper[rows] = one
-        allowed = _intersection(allowed, Intervals(lower, upper))
-    empty = np.flatnonzero(~(allowed.lower <= allowed.upper).any(axis=1))
-    if empty.size:
-        raise nothing_allowed(rules, schema, coded, empty, "have no common allowed output")
-    return allowed
-
-
-def allowed_classes(
-    rules: Sequence[Constraint],
-    schema: Schema,
-    coded: Float[np.ndarray, "n Q"],
-    *,
-    all_of_them: bool = True,
-) -> Bool[np.ndarray, "n C"]:
-    """The classes that all class rules allow at each row; an error where there are none."""
-    allowed = np.ones((len(coded), _classes(schema)), dtype=bool)
-    for rows, here in listed(rules, schema, coded, all_of_them=all_of_them):
-        if here.classes is not None:
-            allowed[rows] &= np.asarray(here.classes)
-    empty = np.flatnonzero(~allowed.any(axis=1))
-    if empty.size:
-        raise nothing_allowed(rules, schema, coded, empty, "have no common allowed class")
-    return allowed
-
-
-def obeying_probabilities(
-    rules: Sequence[Constraint],
-    schema: Schema,
-    coded: Float[np.ndarray, "n Q"],
-    probabilities: Float[np.ndarray, "n C"],
-    allowed: Bool[np.ndarray, "n C"],
-    possible: Bool[np.ndarray, "n C"] | None = None,
-) -> Float[np.ndarray, "n C"]:
-    """Probabilities clipped to all bounds that apply at a row, and unchanged where they obey.
-
-    Clipping a bound scales its classes, and the others, to the nearest allowed total: the distribution
-    nearest in relative entropy. Where clipping one bound after the other breaks an earlier one, or the most
-    probable class is not allowed, the nearest distribution in total variation is found by linear programming.
-
-    Args:
-        rules: those in force; those that cannot list what they allow are left out.
+    Attributes:
+        rules: those in force.
         schema: of the rows.
         coded: the rows.
-        probabilities: what the draws say.
-        allowed: of which classes the most probable one has to be.
-        possible: which may have a probability at all; default: those allowed.
+        first: the place of the first of them in the table, from which errors count.
     """
-    possible = allowed if possible is None else possible
-    result = np.array(probabilities, dtype=float)
-    found = list(listed(rules, schema, coded, all_of_them=False))
-    bounds = [(rows, here.shares) for rows, here in found if here.shares is not None]
-    for rows, shares in bounds:
-        result[rows] = _clipped(result[rows], shares, possible[rows])
-    impossible = []
-    for row in np.flatnonzero(_violated(found, result)):
-        here = [(shares, int(np.searchsorted(rows, row))) for rows, shares in bounds if row in rows]
-        nearest = _nearest_distribution(probabilities[row], allowed[row], possible[row], here)
-        if nearest is None:
-            impossible.append(row)
-        else:
-            result[row] = nearest
-    if impossible:
-        what = "allow no common probabilities"
-        if not possible[impossible[0]].all():
-            what += " where a class that is not allowed gets none"
-        raise nothing_allowed(rules, schema, coded, np.array(impossible), what)
-    still = np.flatnonzero(_violated(found, result))
-    if still.size:
-        raise nothing_allowed(rules, schema, coded, still, "cannot be obeyed together")
-    return result
+
+    rules: Sequence[Constraint]
+    schema: Schema
+    coded: Float[np.ndarray, "n Q"]
+    first: int = 0
+
+    def applying(self) -> Iterator[tuple[Constraint, np.ndarray, Any]]:
+        """Every rule about single outputs that applies at some of the rows, with those rows and its demand.
+
+        Rules that are judged by all draws together, or that compare several inputs, forbid no single output.
+        """
+        for rule in self.rules:
+            if rule.is_predictive or not rule.requirement.is_pointwise:
+                continue
+            rows = np.flatnonzero(rule.region.contains(self.coded, self.schema))
+            if rows.size:
+                yield rule, rows, rule.demand(self.coded[rows], self.schema)
+
+    def broken(self, values: np.ndarray) -> Bool[np.ndarray, "... n"]:
+        """Whether any rule that applies is violated; values: raw y `(…, n)`, or probabilities `(…, n, C)`."""
+        classes = _classes(self.schema)
+        result = np.zeros(values.shape[:-1] if classes else values.shape, dtype=bool)
+        for rule, rows, demand in self.applying():
+            picked = values[..., rows, :] if classes else values[..., rows]
+            with np.errstate(all="ignore"):
+                # Written so that NaN counts as violated.
+                result[..., rows] |= ~(np.asarray(rule.requirement.margin(demand, picked)) <= 0)
+        return result
+
+    def obeying(self, values: np.ndarray) -> Bool[np.ndarray, "S n"]:
+        """Which draws obey all rules at each row, all where there are no rules; an error where none does."""
+        obeying = ~self.broken(values)
+        none = np.flatnonzero(~obeying.any(axis=0))
+        if none.size:
+            raise self.nothing_allowed(none, "are obeyed by none of the draws' functions")
+        return obeying
+
+    def listed(self, *, all_of_them: bool) -> Iterator[tuple[np.ndarray, Allowed]]:
+        """The rows at which each rule applies, with the outputs that it allows there.
+
+        Rules that cannot list them are an error with `all_of_them`, and left out without.
+        """
+        for rule, rows, demand in self.applying():
+            allowed = rule.requirement.allowed(demand)
+            if allowed is not None:
+                yield rows, allowed
+            elif all_of_them:
+                raise RowError(
+                    rows + self.first,
+                    f"the outputs that the rule `{rule.text(self.schema)}` allows cannot be listed, so no "
+                    "predictive can be truncated to them; enforce all rules by rejecting draws and none by "
+                    "truncation.",
+                )
+
+    def intervals(self, *, all_of_them: bool = True) -> Intervals:
+        """The outputs that all rules allow at each row, in raw units; an error where there are none."""
+        allowed = everything(len(self.coded))
+        for rows, here in self.listed(all_of_them=all_of_them):
+            if here.outputs is None:
+                continue
+            one = _merged(Intervals(*(np.asarray(ends, dtype=float) for ends in here.outputs)))
+            lower, upper = (np.tile(ends, (1, one.lower.shape[1])) for ends in everything(len(self.coded)))
+            lower[:, 1:], upper[:, 1:] = np.inf, -np.inf
+            lower[rows], upper[rows] = one
+            allowed = _intersection(allowed, Intervals(lower, upper))
+        empty = np.flatnonzero(~(allowed.lower <= allowed.upper).any(axis=1))
+        if empty.size:
+            raise self.nothing_allowed(empty, "have no common allowed output")
+        return allowed
+
+    def classes(self, *, all_of_them: bool = True) -> Bool[np.ndarray, "n C"]:
+        """The classes that all class rules allow at each row; an error where there are none."""
+        allowed = np.ones((len(self.coded), _classes(self.schema)), dtype=bool)
+        for rows, here in self.listed(all_of_them=all_of_them):
+            if here.classes is not None:
+                allowed[rows] &= np.asarray(here.classes)
+        empty = np.flatnonzero(~allowed.any(axis=1))
+        if empty.size:
+            raise self.nothing_allowed(empty, "have no common allowed class")
+        return allowed
+
+    def probabilities(
+        self,
+        predicted: Float[np.ndarray, "n C"],
+        allowed: Bool[np.ndarray, "n C"],
+        possible: Bool[np.ndarray, "n C"] | None = None,
+    ) -> Float[np.ndarray, "n C"]:
+        """Probabilities clipped to all bounds that apply at a row, and unchanged where they obey.
+
+        Clipping a bound scales its classes, and the others, to the nearest allowed total: the distribution
+        nearest in relative entropy. Where clipping one bound after the other breaks an earlier one, or the
+        most probable class is not allowed, the nearest distribution in total variation is found by linear
+        programming. Rules that cannot list what they allow are left out.
+
+        Args:
+            predicted: what the draws say.
+            allowed: of which classes the most probable one has to be.
+            possible: which may have a probability at all; default: those allowed.
+        """
+        possible = allowed if possible is None else possible
+        result = np.array(predicted, dtype=float)
+        found = list(self.listed(all_of_them=False))
+        bounds = [(rows, here.shares) for rows, here in found if here.shares is not None]
+        for rows, shares in bounds:
+            result[rows] = _clipped(result[rows], shares, possible[rows])
+        impossible = []
+        for row in np.flatnonzero(_violated(found, result)):
+            here = [(shares, int(np.searchsorted(rows, row))) for rows, shares in bounds if row in rows]
+            nearest = _nearest_distribution(predicted[row], allowed[row], possible[row], here)
+            if nearest is None:
+                impossible.append(row)
+            else:
+                result[row] = nearest
+        if impossible:
+            what = "allow no common probabilities"
+            if not possible[impossible[0]].all():
+                what += " where a class that is not allowed gets none"
+            raise self.nothing_allowed(np.array(impossible), what)
+        still = np.flatnonzero(_violated(found, result))
+        if still.size:
+            raise self.nothing_allowed(still, "cannot be obeyed together")
+        return result
+
+    def nothing_allowed(self, rows: np.ndarray, what: str) -> RowError:
+        """The error about these rows that names the first of them and the rules that apply there."""
+        here = replace(self, coded=self.coded[rows[:1]])
+        rules = [rule for rule, _, _ in here.applying()]
+        named = [f"{rule.name!r}" if rule.name else f"`{rule.text(self.schema)}`" for rule in rules]
+        row = self.schema.decode(here.coded).iloc[0].to_dict()
+        where = ", ".join(f"{name} = {value}" for name, value in row.items())
+        return RowError(
+            rows + self.first,
+            f"({where}) the rules {', '.join(named)} {what}. "
+            "Correct the rules, or ask for a prediction elsewhere.",
+        )
+
+
+def ruled_blocks(
+    posterior: Posterior, coded: Float[np.ndarray, "n Q"], rules: Sequence[Constraint] | None = None
+) -> Iterator[tuple[slice, RulesAt, np.ndarray]]:
+    """Blocks of the rows, the rules there (default: those in force), and Φ of the kept draws."""
+    rules = posterior.rules_in_force if rules is None else rules
+    for block, values in function_blocks(posterior, coded):
+        yield block, RulesAt(rules, posterior.schema, coded[block], block.start), values
 
 
 def _violated(
@@ -198,29 +214,6 @@ def _violated(
 def _beyond(shares: Shares, probabilities: Float[np.ndarray, "m C"]) -> Float[np.ndarray, " m"]:
     """How far the members' total is outside of its bounds; 0 and below inside."""
     return np.asarray(outside(total(probabilities, shares.members), shares.lower, shares.upper))
-
-
-def nothing_allowed(
-    rules: Sequence[Constraint], schema: Schema, coded: Float[np.ndarray, "n Q"], rows: np.ndarray, what: str
-) -> RowError:
-    """The error about these rows that names the first of them and the rules that apply there."""
-    here = coded[rows[:1]]
-    rules_here = [rule for rule, _, _ in applying(rules, schema, here)]
-    named = [f"{rule.name!r}" if rule.name else f"`{rule.text(schema)}`" for rule in rules_here]
-    where = ", ".join(f"{name} = {value}" for name, value in schema.decode(here).iloc[0].to_dict().items())
-    return RowError(
-        rows,
-        f"({where}) the rules {', '.join(named)} {what}. "
-        "Correct the rules, or ask for a prediction elsewhere.",
-    )
-
-
-def _only_by_rejection(rule: Constraint, schema: Schema, rows: np.ndarray) -> RowError:
-    return RowError(
-        rows,
-        f"the outputs that the rule `{rule.text(schema)}` allows cannot be listed, so no predictive can be "
-        "truncated to them; enforce all rules by rejecting draws and none by truncation.",
-    )
 
 
 def _classes(schema: Schema) -> int:

@@ -20,9 +20,9 @@ from scipy.special import ndtr
 
 from ocbnn.checking.figures import CONFIDENCE, clopper_pearson, require_confidence
 from ocbnn.errors import OCBNNError
-from ocbnn.posterior.allowed import rows_from
-from ocbnn.posterior.draws import Posterior, Table, as_coded, function_blocks
-from ocbnn.posterior.predict import obeying_draws, predict, restricted
+from ocbnn.posterior.allowed import ruled_blocks
+from ocbnn.posterior.draws import Posterior, Table, as_coded
+from ocbnn.posterior.predict import predict, restricted
 
 BINS = 10
 LEAST_ROWS = 10
@@ -116,9 +116,8 @@ def judged(posterior: Posterior, table: Table, y: Any) -> Judged:
     if posterior.truncated:
         below = restricted(posterior).probability_below(coded, raw)
     else:
-        for block, values in function_blocks(posterior, coded):
-            with rows_from(block.start):
-                obeying = obeying_draws(posterior, posterior.rules_in_force, coded[block], values)
+        for block, at, values in ruled_blocks(posterior, coded):
+            obeying = at.obeying(values)
             each = ndtr((raw[block] - values) / posterior.noise[:, None])
             below[block] = np.where(obeying, each, 0.0).sum(axis=0) / obeying.sum(axis=0)
     needed = np.abs(2.0 * below - 1.0)

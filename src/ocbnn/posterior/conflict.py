@@ -18,14 +18,13 @@ import pandas as pd
 from jaxtyping import Float
 
 from ocbnn.checking.check import check_rules
-from ocbnn.checking.draws import rule_name
 from ocbnn.checking.figures import Figure, Number
 from ocbnn.errors import OCBNNError
 from ocbnn.model.conditional import RuleTerm
-from ocbnn.posterior.allowed import rows_from
+from ocbnn.posterior.allowed import ruled_blocks
 from ocbnn.posterior.draws import Posterior, Table, as_coded, function_blocks
 from ocbnn.posterior.mixtures import Mixture, log_density
-from ocbnn.posterior.predict import obeying_draws, point_values, predict, restricted
+from ocbnn.posterior.predict import point_values, predict, restricted
 
 POINTS = 500
 WHERE = 5
@@ -124,19 +123,17 @@ def conflict(
     scores = None if held_out is None else log_scores(with_rules, held_out, y)
     results = []
     for rule, other in zip(rules, others, strict=True):
-        measure, broken_without = _violation(without_rules, rule, points, key)
-        _, broken_with = _violation(with_rules, rule, points, key)
+        before, after = (
+            check_rules(each, [rule], points=points, key=key, ascent=False)[0]
+            for each in (without_rules, with_rules)
+        )
         score = None
         if scores is not None:
             assert held_out is not None
             score = compared(scores, log_scores(other, held_out, y))
-        inside, outside, places = _changes(with_rules, other, rule, points, where, key)
-        text = rule.rule.text(rule.schema)
-        results.append(
-            Conflict(
-                rule_name(rule), text, measure, broken_without, broken_with, score, inside, outside, places
-            )
-        )
+        changes = _changes(with_rules, other, rule, points, where, key)
+        measured = (after.measure, before.violation, after.violation)
+        results.append(Conflict(after.name, after.text, *measured, score, *changes))
     return tuple(results)
 
 
@@ -161,10 +158,8 @@ def log_scores(posterior: Posterior, table: Table, y: Any) -> Float[np.ndarray, 
         scores = restricted(posterior).log_density(coded, raw)
         return np.where(np.isneginf(scores), np.log(least), scores)
     scores = np.empty(len(coded))
-    for block, values in function_blocks(posterior, coded):
-        with rows_from(block.start):
-            obeying = obeying_draws(posterior, posterior.rules_in_force, coded[block], values)
-        scores[block] = log_density(Mixture(values, posterior.noise), raw[block], obeying)
+    for block, at, values in ruled_blocks(posterior, coded):
+        scores[block] = log_density(Mixture(values, posterior.noise), raw[block], at.obeying(values))
     return scores
 
 
@@ -181,11 +176,6 @@ def point_predictions(posterior: Posterior, table: Table) -> np.ndarray:
 def change_sizes(here: np.ndarray, there: np.ndarray) -> Float[np.ndarray, " n"]:
     """How far point predictions differ: |Δy| in raw units, or total variation between class probabilities."""
     return np.abs(here - there) if here.ndim == 1 else 0.5 * np.abs(here - there).sum(axis=1)
-
-
-def _violation(posterior: Posterior, rule: RuleTerm, points: int, key: int) -> tuple[str, Figure]:
-    (found,) = check_rules(posterior, [rule], points=points, key=key, ascent=False)
-    return found.measure, found.violation
 
 
 def compared(with_rule: Float[np.ndarray, " n"], without_rule: Float[np.ndarray, " n"]) -> LogScore:

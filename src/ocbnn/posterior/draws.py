@@ -37,15 +37,7 @@ Table = pd.DataFrame | np.ndarray
 """Raw rows, or coded ones."""
 LIBRARIES = ("jax", "numpy", "blackjax")
 """Whose versions a posterior remembers."""
-DIAGNOSTICS = (
-    "checked",
-    "where",
-    "worst_rhat",
-    "worst_bulk_ess",
-    "worst_tail_ess",
-    "stuck",
-    "discrepancy",
-)
+DIAGNOSTICS = ("checked", "where", "worst_rhat", "worst_bulk_ess", "worst_tail_ess", "stuck", "discrepancy")
 """What of a run's diagnostics it remembers."""
 
 
@@ -147,7 +139,7 @@ class Posterior(Drawn):
             chosen = evenly(len(data.inputs), rows)
             inputs = np.asarray(data.inputs, dtype=float)[chosen]
             coded = self.schema.to_raw(inputs)
-            values = outputs.function_values(self.model, self.draws.reshape(-1, size), inputs)
+            values = outputs.function_values(self.model, self.every, inputs)
             weights["function"] = values.reshape(chains, count, *values.shape[1:])
             observed = np.asarray(data.y)[chosen]
             if self.classes:

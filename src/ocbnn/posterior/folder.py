@@ -14,17 +14,17 @@ points took from them.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ocbnn.amortize.folder import amortized_shapes, pack_amortized, unpack_amortized
-from ocbnn.amortize.prior import AmortizedPrior
+from ocbnn.amortize.prior import AmortizedPrior, amortized_shapes, pack_amortized, unpack_amortized
 from ocbnn.errors import FileError, OCBNNError, RuleError
 from ocbnn.model import Model, pack
 from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.networks import MLP
 from ocbnn.model.priors import Prior
 from ocbnn.posterior.draws import Posterior
@@ -39,16 +39,7 @@ from ocbnn.storage.values import restored
 
 KIND = "model"
 MODEL, RULES, DRAWS, DIAGNOSTICS = "model.json", "rules.yaml", "draws.safetensors", "diagnostics.json"
-TOLD = (
-    "status",
-    "converged",
-    "diagnostics",
-    "acceptance",
-    "divergences",
-    "seconds",
-    "unmet",
-    "not_shown",
-)
+TOLD = ("status", "converged", "diagnostics", "acceptance", "divergences", "seconds", "unmet", "not_shown")
 """What of the provenance is in diagnostics.json too."""
 LARGEST_DRAWS = 8 * 2**30
 LARGEST_DIAGNOSTICS = 4 * 2**20
@@ -212,8 +203,23 @@ def unpack_posterior(folder: Folder, largest: int | None = None) -> Loaded:
         schema = Schema.from_json(stored.schema)
         network = pack.unpack_network(stored.network, schema)
         rules = pack.unpack_rules(folder.read(RULES, LARGEST_INPUT), stored.rules, schema)
-        arrays = folder.arrays(DRAWS, lambda declared: _fit(declared, stored, schema, network, rules), most)
-        posterior = _unpacked(stored, schema, network, rules, arrays)
+        likelihood = pack.unpack_likelihood(stored.likelihood)
+        size = network.size + likelihood.size
+
+        def fit(declared: Mapping[str, Declared]) -> None:
+            """Refuse arrays that do not fit the network, the prior and the rules."""
+            draws = declared.get("draws")
+            if draws is None or len(draws.shape) != 3 or draws.shape[2] != size or 0 in draws.shape:
+                raise FileError(f"The draws are missing, or not of the network's {size} weights.")
+            learnt = stored.learnt is not None
+            base = amortized_shapes(network.size) if learnt else pack.base_shapes(stored.base, network.size)
+            optional = {name: draws.shape[:2] for name in ("kept", "log_density") if name in declared}
+            of_rules = pack.term_shapes(declared, rules, schema)
+            pack.require_shapes(declared, {"draws": draws.shape, **optional, **base, **of_rules})
+
+        arrays = folder.arrays(DRAWS, fit, most)
+        terms = pack.unpack_terms(stored.rules, rules, schema, arrays)
+        posterior = _unpacked(stored, schema, network, likelihood, terms, arrays)
     except FileError:
         raise
     except (OCBNNError, ValueError, TypeError, OverflowError, ArithmeticError) as error:
@@ -221,36 +227,17 @@ def unpack_posterior(folder: Folder, largest: int | None = None) -> Loaded:
     return Loaded(posterior, stored.estimator, folder.json(DIAGNOSTICS, LARGEST_DIAGNOSTICS))
 
 
-def _fit(
-    declared: Mapping[str, Declared],
+def _unpacked(
     stored: ModelValues,
     schema: Schema,
     network: MLP,
-    rules: Sequence[Constraint],
-) -> None:
-    """Refuse arrays that do not fit the network, the prior and the rules."""
-    size = network.size + pack.unpack_likelihood(stored.likelihood).size
-    draws = declared.get("draws")
-    if draws is None or len(draws.shape) != 3 or draws.shape[2] != size or 0 in draws.shape:
-        raise FileError(f"The draws are missing, or are not of the {size} weights that the network has.")
-    of_prior = (
-        pack.base_shapes(stored.base, network.size)
-        if stored.learnt is None
-        else amortized_shapes(network.size)
-    )
-    optional = {name: draws.shape[:2] for name in ("kept", "log_density") if name in declared}
-    of_rules = pack.term_shapes(declared, rules, schema)
-    pack.require_shapes(declared, {"draws": draws.shape, **optional, **of_prior, **of_rules})
-
-
-def _unpacked(
-    stored: ModelValues, schema: Schema, network: MLP, rules: Sequence[Constraint], arrays: Arrays
+    likelihood: Likelihood,
+    terms: tuple[RuleTerm, ...],
+    arrays: Arrays,
 ) -> Posterior:
-    likelihood = pack.unpack_likelihood(stored.likelihood)
-    terms = pack.unpack_terms(stored.rules, rules, schema, arrays)
     if len(stored.enforced) != len(terms):
         raise FileError("The rules for which draws were rejected are not those of the model.")
-    own: tuple[RuleTerm, ...] = terms
+    own = terms
     if stored.learnt is None:
         base: Prior = pack.unpack_base(stored.base, arrays, network.size)
     else:

@@ -79,11 +79,7 @@ def restricted_moments(mixture: Mixture, allowed: Intervals) -> Moments:
     by_draw, first_by_draw = np.zeros_like(mixture.mean), np.zeros_like(mixture.mean)
     sd = mixture.sd[:, None]
     # Moments about a nearby point: about zero, a narrow set far away would lose all digits.
-    nearest = np.argmin(_distance(mixture.mean.mean(axis=0), allowed), axis=1)
-    every = np.arange(rows)
-    reference = np.clip(
-        mixture.mean.mean(axis=0), allowed.lower[every, nearest], allowed.upper[every, nearest]
-    )
+    reference = nearest_allowed(mixture.mean.mean(axis=0), allowed)
     about = mixture.mean - reference
     for k in range(slots):
         low, high = allowed.lower[:, k], allowed.upper[:, k]
@@ -270,14 +266,10 @@ def below(
 
 def nearest_allowed(value: Float[np.ndarray, " b"], allowed: Intervals) -> Float[np.ndarray, " b"]:
     """The allowed value nearest to each."""
-    slot = np.argmin(_distance(value, allowed), axis=1)
+    outside = np.maximum(allowed.lower - value[:, None], value[:, None] - allowed.upper)
+    slot = np.argmin(np.maximum(outside, 0.0), axis=1)
     every = np.arange(len(value))
     return np.clip(value, allowed.lower[every, slot], allowed.upper[every, slot])
-
-
-def _distance(value: Float[np.ndarray, " b"], allowed: Intervals) -> Float[np.ndarray, "b K"]:
-    outside = np.maximum(allowed.lower - value[:, None], value[:, None] - allowed.upper)
-    return np.maximum(outside, 0.0)
 
 
 def _mass_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -11,21 +11,22 @@ Rows go through in blocks, so tables of any length fit; a row's prediction does 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from jaxtyping import Bool, Float
+from scipy.special import entr
 
 from ocbnn.checking.draws import is_whole
 from ocbnn.errors import OCBNNError
-from ocbnn.posterior import allowed as allowing
+from ocbnn.posterior.allowed import RowError, RulesAt, ruled_blocks
 from ocbnn.posterior.draws import Posterior, Table, as_coded, function_blocks, function_draws
 from ocbnn.posterior.mixtures import Intervals, Mixture, quantiles, shortest_interval
 from ocbnn.resources import require_memory
-from ocbnn.rules.constraint import Constraint
 
 if TYPE_CHECKING:
     from ocbnn.posterior.truncate import Truncated
@@ -101,6 +102,24 @@ class Prediction:
         return self.epistemic + self.aleatoric
 
 
+class Wanted(NamedTuple):
+    """The levels of the quantiles, and the coverage of the highest-density interval, that were asked for."""
+
+    levels: tuple[float, ...]
+    coverage: float | None
+
+    @classmethod
+    def of(cls, levels: Sequence[float], coverage: float | None) -> Wanted:
+        """Both of them; an error where one is not a probability."""
+        for value in (*levels, *(() if coverage is None else (coverage,))):
+            if not 0.0 < value < 1.0:
+                raise OCBNNError(f"Levels and coverage lie between 0 and 1, such as 0.9; got {value}.")
+        return cls(tuple(float(level) for level in levels), coverage)
+
+
+Block = TypeVar("Block", Prediction, Summary)
+
+
 def predict(
     posterior: Posterior,
     table: Table,
@@ -119,17 +138,13 @@ def predict(
     """
     if posterior.truncated:
         return restricted(posterior).predict(table, levels=levels, coverage=coverage)
-    levels = checked_levels(levels, coverage)
+    wanted = Wanted.of(levels, coverage)
     coded = as_coded(posterior, table)
     require_rows(coded)
-    rules = posterior.rules_in_force
-    blocks = []
-    for block, values in function_blocks(posterior, coded):
-        summarise = _class_block if posterior.classes else _number_block
-        with allowing.rows_from(block.start):
-            blocks.append(summarise(posterior, values, coded[block], rules, levels, coverage))
-    prediction: Prediction = joined(blocks)
-    return prediction
+    summarise = _class_block if posterior.classes else _number_block
+    return joined(
+        [summarise(posterior, at, values, wanted) for _, at, values in ruled_blocks(posterior, coded)]
+    )
 
 
 def restricted(posterior: Posterior) -> Truncated:
@@ -149,20 +164,12 @@ def point_values(posterior: Posterior, coded: Float[np.ndarray, "b Q"], values: 
     while rows.size:
         try:
             found = predict(posterior, coded[rows], levels=(), coverage=None)
-        except allowing.RowError as error:
+        except RowError as error:
             rows = np.delete(rows, error.rows)
             continue
         result[rows] = found.point if found.probabilities is None else found.probabilities
         break
     return result
-
-
-def checked_levels(levels: Sequence[float], coverage: float | None) -> tuple[float, ...]:
-    """Levels as a tuple; an error where one is not a probability."""
-    for value in (*levels, *(() if coverage is None else (coverage,))):
-        if not 0.0 < value < 1.0:
-            raise OCBNNError(f"Levels and coverage lie between 0 and 1, such as 0.9; got {value}.")
-    return tuple(float(level) for level in levels)
 
 
 def sample_function(
@@ -229,25 +236,47 @@ def labels(posterior: Posterior, index: np.ndarray) -> np.ndarray:
 
 
 def draws_summary(
-    values: np.ndarray,
-    levels: tuple[float, ...],
-    coverage: float | None,
-    obeying: Bool[np.ndarray, "S b"] | None = None,
+    values: np.ndarray, wanted: Wanted, obeying: Bool[np.ndarray, "S b"] | None = None
 ) -> Summary:
     """Summary of Φ over draws, `(S, b)` or `(S, b, C)`; of the obeying ones where that is given.
 
     Quantiles of obeying draws are draws themselves, since between two of them may lie a forbidden value.
     """
     if obeying is not None and not obeying.all():
-        return _summary_of_some(values, levels, coverage, obeying)
+        rows = enumerate(obeying.T)
+        parts = [(values[keep, row : row + 1], keep[keep][:, None]) for row, keep in rows]
+        return joined([draws_summary(some, wanted, all_obey) for some, all_obey in parts])
     method: Literal["linear", "inverted_cdf"] = "linear" if obeying is None else "inverted_cdf"
-    quantile = median = hdi = None
-    if levels:
-        both = np.moveaxis(np.quantile(values, (*levels, 0.5), axis=0, method=method), 0, -1)
+
+    def quantiles_at(levels: tuple[float, ...]) -> np.ndarray:
+        return np.moveaxis(np.quantile(values, levels, axis=0, method=method), 0, -1)
+
+    return _summary(values.mean(axis=0), values.std(axis=0), wanted, quantiles_at, partial(shortest, values))
+
+
+def mixture_summary(
+    mixture: Mixture, mean: np.ndarray, sd: np.ndarray, wanted: Wanted, allowed: Intervals | None = None
+) -> Summary:
+    """The summary of a mixture, whole or restricted, whose mean and spread are known."""
+    quantiles_at = partial(quantiles, mixture, allowed=allowed)
+    interval = partial(shortest_interval, mixture, allowed=allowed)
+    return _summary(mean, sd, wanted, quantiles_at, interval)
+
+
+def _summary(
+    mean: np.ndarray,
+    sd: np.ndarray,
+    wanted: Wanted,
+    quantiles_at: Callable[[tuple[float, ...]], np.ndarray],
+    interval: Callable[[float], np.ndarray],
+) -> Summary:
+    """What was asked for of quantiles, with the median, and of the highest-density interval."""
+    quantile = median = None
+    if wanted.levels:
+        both = quantiles_at((*wanted.levels, 0.5))
         quantile, median = both[..., :-1], both[..., -1]
-    if coverage is not None:
-        hdi = shortest(values, coverage)
-    return Summary(values.mean(axis=0), values.std(axis=0), levels, quantile, median, coverage, hdi)
+    hdi = None if wanted.coverage is None else interval(wanted.coverage)
+    return Summary(mean, sd, wanted.levels, quantile, median, wanted.coverage, hdi)
 
 
 def shortest(values: np.ndarray, coverage: float) -> np.ndarray:
@@ -257,26 +286,16 @@ def shortest(values: np.ndarray, coverage: float) -> np.ndarray:
     return np.asarray(array_stats.hdi(values, coverage, axis=0))  # type: ignore[no-untyped-call]
 
 
-def _summary_of_some(
-    values: np.ndarray, levels: tuple[float, ...], coverage: float | None, obeying: np.ndarray
-) -> Summary:
-    parts = []
-    for row, keep in enumerate(obeying.T):
-        all_obey = np.ones((int(keep.sum()), 1), dtype=bool)
-        parts.append(draws_summary(values[keep, row : row + 1], levels, coverage, all_obey))
-    summary: Summary = joined(parts)
-    return summary
-
-
-def joined(blocks: Sequence[Any]) -> Any:
+def joined(blocks: Sequence[Block]) -> Block:
     """Predictions, or summaries, of successive rows as one."""
-    first = blocks[0] if blocks else None
-    if isinstance(first, np.ndarray):
-        return np.concatenate(blocks)
-    if not isinstance(first, Prediction | Summary):
-        return first  # levels and coverage are the same in all of them
-    parts = {each.name: joined([getattr(block, each.name) for block in blocks]) for each in fields(first)}
-    return type(first)(**parts)
+    parts: dict[str, Any] = {}
+    for each in fields(blocks[0]):
+        values = [getattr(block, each.name) for block in blocks]
+        if isinstance(values[0], np.ndarray):
+            parts[each.name] = np.concatenate(values)
+        elif isinstance(values[0], Summary):
+            parts[each.name] = joined(values)
+    return replace(blocks[0], **parts)  # levels and coverage are the same in all of them
 
 
 def require_rows(coded: Float[np.ndarray, "n Q"]) -> None:
@@ -286,25 +305,20 @@ def require_rows(coded: Float[np.ndarray, "n Q"]) -> None:
 
 
 def _number_block(
-    posterior: Posterior,
-    values: Float[np.ndarray, "S b"],
-    coded: Float[np.ndarray, "b Q"],
-    rules: tuple[Constraint, ...],
-    levels: tuple[float, ...],
-    coverage: float | None,
+    posterior: Posterior, at: RulesAt, values: Float[np.ndarray, "S b"], wanted: Wanted
 ) -> Prediction:
     noise = posterior.noise
-    obeying = obeying_draws(posterior, rules, coded, values)
-    function = draws_summary(values, levels, coverage, obeying if rules else None)
+    obeying = at.obeying(values)
+    function = draws_summary(values, wanted, obeying if at.rules else None)
     aleatoric = np.where(obeying, noise[:, None] ** 2, 0.0).sum(axis=0) / obeying.sum(axis=0)
     epistemic = function.sd**2
     sd = np.sqrt(epistemic + aleatoric)
-    observation = mixture_summary(Mixture(values, noise), function.mean, sd, levels, coverage)
+    observation = mixture_summary(Mixture(values, noise), function.mean, sd, wanted)
     for row in np.flatnonzero(~obeying.all(axis=0)):  # few: rejection has tried many points
         keep, one = obeying[:, row], slice(row, row + 1)
         some = Mixture(values[keep, one], noise[keep])
-        _put(observation, int(row), mixture_summary(some, function.mean[one], sd[one], levels, coverage))
-    point = point_within(posterior, rules, coded, values, obeying) if rules else function.mean
+        _put(observation, int(row), mixture_summary(some, function.mean[one], sd[one], wanted))
+    point = point_within(at, values, obeying) if at.rules else function.mean
     return Prediction(point, function, observation, None, epistemic, aleatoric)
 
 
@@ -316,62 +330,31 @@ def _put(summary: Summary, row: int, other: Summary) -> None:
             values[row] = getattr(other, name)[0]
 
 
-def mixture_summary(
-    mixture: Mixture,
-    mean: np.ndarray,
-    sd: np.ndarray,
-    levels: tuple[float, ...],
-    coverage: float | None,
-    allowed: Intervals | None = None,
-) -> Summary:
-    """The summary of a mixture, whole or restricted, whose mean and spread are known."""
-    quantile = median = hdi = None
-    if levels:
-        both = quantiles(mixture, (*levels, 0.5), allowed)
-        quantile, median = both[:, :-1], both[:, -1]
-    if coverage is not None:
-        hdi = shortest_interval(mixture, coverage, allowed)
-    return Summary(mean, sd, levels, quantile, median, coverage, hdi)
-
-
 def _class_block(
-    posterior: Posterior,
-    values: Float[np.ndarray, "S b C"],
-    coded: Float[np.ndarray, "b Q"],
-    rules: tuple[Constraint, ...],
-    levels: tuple[float, ...],
-    coverage: float | None,
+    posterior: Posterior, at: RulesAt, values: Float[np.ndarray, "S b C"], wanted: Wanted
 ) -> Prediction:
-    obeying = obeying_draws(posterior, rules, coded, values) if rules else None
-    function = draws_summary(values, levels, coverage, obeying)
+    obeying = at.obeying(values)
+    function = draws_summary(values, wanted, obeying if at.rules else None)
+    allowed = at.classes(all_of_them=False)
     probabilities = function.mean
-    if rules:
-        allowed = allowing.allowed_classes(rules, posterior.schema, coded, all_of_them=False)
-        probabilities = allowing.obeying_probabilities(
-            rules, posterior.schema, coded, probabilities, allowed, np.ones_like(allowed)
-        )
-        probabilities = _nearest_obeying(posterior, rules, coded, values, obeying, probabilities)
-        best = np.argmax(np.where(allowed, probabilities, -1.0), axis=1)
-    else:
-        best = np.argmax(probabilities, axis=1)
-    weights = np.ones(values.shape[:2]) if obeying is None else obeying.astype(float)
-    epistemic, aleatoric = entropy_split(values, weights, probabilities)
+    if at.rules:
+        clipped = at.probabilities(probabilities, allowed, np.ones_like(allowed))
+        probabilities = _or_nearest_draw(at, values, obeying, clipped)
+    best = np.argmax(np.where(allowed, probabilities, -1.0), axis=1)
+    epistemic, aleatoric = entropy_split(values, obeying.astype(float), probabilities)
     return Prediction(labels(posterior, best), function, None, probabilities, epistemic, aleatoric)
 
 
-def _nearest_obeying(
-    posterior: Posterior,
-    rules: Sequence[Constraint],
-    coded: Float[np.ndarray, "b Q"],
-    values: Float[np.ndarray, "S b C"],
-    obeying: Bool[np.ndarray, "S b"] | None,
-    probabilities: Float[np.ndarray, "b C"],
-) -> Float[np.ndarray, "b C"]:
-    """The probabilities; where they violate a rule, those of the nearest draw that satisfies all."""
-    wrong = allowing.broken(rules, posterior.schema, coded, probabilities)
-    distance = np.abs(values - probabilities).sum(axis=-1)
-    nearest = np.argmin(distance if obeying is None else np.where(obeying, distance, np.inf), axis=0)
-    return np.where(wrong[:, None], values[nearest, np.arange(len(coded))], probabilities)
+def _or_nearest_draw(
+    at: RulesAt, values: np.ndarray, some: Bool[np.ndarray, "S b"], predicted: np.ndarray
+) -> np.ndarray:
+    """What is predicted; where that violates a rule, the nearest of some draws."""
+    wrong = at.broken(predicted)
+    distance = np.abs(values - predicted)
+    if predicted.ndim > 1:
+        wrong, distance = wrong[:, None], distance.sum(axis=-1)
+    nearest = np.argmin(np.where(some, distance, np.inf), axis=0)
+    return np.where(wrong, values[nearest, np.arange(len(predicted))], predicted)
 
 
 def entropy_split(
@@ -390,44 +373,24 @@ def entropy_split(
 
 def entropy(probabilities: np.ndarray) -> np.ndarray:
     """−Σ_c p_c log p_c over the last axis, in nats."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return -np.where(probabilities > 0, probabilities * np.log(probabilities), 0.0).sum(axis=-1)
-
-
-def obeying_draws(
-    posterior: Posterior, rules: Sequence[Constraint], coded: np.ndarray, values: np.ndarray
-) -> Bool[np.ndarray, "S b"]:
-    """Which draws obey all rules at each row, all where there are no rules; an error where none does."""
-    obeying = ~allowing.broken(rules, posterior.schema, coded, values)
-    none = np.flatnonzero(~obeying.any(axis=0))
-    if none.size:
-        raise allowing.nothing_allowed(
-            rules, posterior.schema, coded, none, "are obeyed by none of the draws' functions"
-        )
-    return obeying
+    return np.asarray(entr(probabilities).sum(axis=-1))
 
 
 def point_within(
-    posterior: Posterior,
-    rules: Sequence[Constraint],
-    coded: Float[np.ndarray, "b Q"],
-    values: Float[np.ndarray, "S b"],
-    obeying: Bool[np.ndarray, "S b"],
+    at: RulesAt, values: Float[np.ndarray, "S b"], obeying: Bool[np.ndarray, "S b"]
 ) -> Float[np.ndarray, " b"]:
     """The mean of the draws within the allowed component that holds most of them.
 
     Some rules cannot list the outputs they allow: where the mean of what obeys violates one, the draw nearest
     to that mean is taken.
     """
-    allowed = allowing.allowed_intervals(rules, posterior.schema, coded, all_of_them=False)
+    allowed = at.intervals(all_of_them=False)
     within = (values[..., None] >= allowed.lower) & (values[..., None] <= allowed.upper) & obeying[..., None]
     largest = np.argmax(within.sum(axis=0), axis=1)
     chosen = np.take_along_axis(within, largest[None, :, None], axis=2)[..., 0]
     chosen = np.where(chosen.any(axis=0), chosen, obeying)
     mean = np.where(chosen, values, 0.0).sum(axis=0) / chosen.sum(axis=0)
-    wrong = allowing.broken(rules, posterior.schema, coded, mean)
-    nearest = np.argmin(np.where(chosen, np.abs(values - mean), np.inf), axis=0)
-    return np.where(wrong, values[nearest, np.arange(len(mean))], mean)
+    return _or_nearest_draw(at, values, chosen, mean)
 
 
 def _chosen(posterior: Posterior, count: int | None, rows: int, generator: np.random.Generator) -> np.ndarray:

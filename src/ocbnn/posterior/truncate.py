@@ -16,11 +16,12 @@ from jaxtyping import Float
 from ocbnn.checking.check import Rule, as_rule_terms
 from ocbnn.checking.draws import POINTS, rule_name
 from ocbnn.model.conditional import RuleTerm
-from ocbnn.posterior import allowed as allowing
-from ocbnn.posterior.draws import Posterior, Table, as_coded, function_blocks
+from ocbnn.posterior.allowed import EnforcementError, RulesAt, ruled_blocks
+from ocbnn.posterior.draws import Posterior, Table, as_coded
 from ocbnn.posterior.mixtures import (
     Intervals,
     Mixture,
+    Moments,
     below,
     log_density,
     restricted_moments,
@@ -31,13 +32,12 @@ from ocbnn.posterior.predict import (
     LEVELS,
     Prediction,
     Summary,
-    checked_levels,
+    Wanted,
     draws_summary,
     entropy_split,
     joined,
     labels,
     mixture_summary,
-    obeying_draws,
     require_count,
     require_rows,
     samples_of_no_rows,
@@ -59,7 +59,7 @@ def truncate(posterior: Posterior, rules: Sequence[Rule] | None = None) -> Trunc
     terms = enforceable(posterior, rules)
     others = [term for term in terms if not term.rule.requirement.is_pointwise]
     if others and (rules is not None or len(others) == len(terms)):
-        raise allowing.EnforcementError(
+        raise EnforcementError(
             f"{rule_name(others[0])!r} does not speak of each input alone, so no single prediction can be "
             "restricted to it; enforce it by rejecting draws."
         )
@@ -75,13 +75,13 @@ def enforceable(
     terms = as_rule_terms(posterior, rules, points)
     predictive = [term for term in terms if term.rule.is_predictive]
     if rules is not None and predictive:
-        raise allowing.EnforcementError(
+        raise EnforcementError(
             f"{rule_name(predictive[0])!r} says how outputs are distributed: no single output breaks it, "
             "so it cannot be enforced; leave it out, and read its divergences instead."
         )
     terms = tuple(term for term in terms if not term.rule.is_predictive)
     if not terms:
-        raise allowing.EnforcementError("There is no deterministic rule to enforce; give rules=[…].")
+        raise EnforcementError("There is no deterministic rule to enforce; give rules=[…].")
     return terms
 
 
@@ -120,30 +120,23 @@ class Truncated:
             function: the predictive of Φ too: that of the draws which obey at the row; an error where none
                 does.
         """
-        levels = checked_levels(levels, coverage)
+        wanted = Wanted.of(levels, coverage)
         coded = as_coded(self.posterior, table)
         require_rows(coded)
         summarise = self._classes if self.posterior.classes else self._numbers
         blocks = []
-        for block, values in function_blocks(self.posterior, coded):
-            summary = None
-            with allowing.rows_from(block.start):
-                if function:
-                    obeying = obeying_draws(self.posterior, self.rules, coded[block], values)
-                    summary = draws_summary(values, levels, coverage, obeying)
-                blocks.append(summarise(coded[block], values, levels, coverage, summary))
-        prediction: Prediction = joined(blocks)
-        return prediction
+        for _, at, values in ruled_blocks(self.posterior, coded, self.rules):
+            summary = draws_summary(values, wanted, at.obeying(values)) if function else None
+            blocks.append(summarise(at, values, wanted, summary))
+        return joined(blocks)
 
     def sample_observation(self, table: Table, count: int, *, key: Any = 0) -> np.ndarray:
         """Samples of Y from the restricted predictive: raw y, or labels, `(count, n)`."""
         coded = as_coded(self.posterior, table)
         require_count(count, len(coded))
         generator = np.random.default_rng(key)
-        blocks = []
-        for block, values in function_blocks(self.posterior, coded):
-            with allowing.rows_from(block.start):
-                blocks.append(self._samples(generator, coded[block], values, count))
+        ruled = ruled_blocks(self.posterior, coded, self.rules)
+        blocks = [self._samples(generator, at, values, count) for _, at, values in ruled]
         return np.concatenate(blocks, axis=1) if blocks else samples_of_no_rows(self.posterior, count)
 
     def probability_below(self, table: Table, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
@@ -166,76 +159,53 @@ class Truncated:
         self, coded: Float[np.ndarray, "n Q"]
     ) -> Iterator[tuple[slice, Mixture, Intervals, Float[np.ndarray, " block"]]]:
         """For each block of rows the predictive mixture, what is allowed, and how much of it that is."""
-        for block, values in function_blocks(self.posterior, coded):
-            with allowing.rows_from(block.start):
-                mixture, allowed = Mixture(values, self.posterior.noise), self._allowed(coded[block])
-                mass = restricted_moments(mixture, allowed).total_mass
-                self._checked_mass(coded[block], mass)
-            yield block, mixture, allowed, mass
+        for block, at, values in ruled_blocks(self.posterior, coded, self.rules):
+            mixture, allowed, moments = self._moments(at, values)
+            yield block, mixture, allowed, moments.total_mass
 
     def _samples(
-        self,
-        generator: np.random.Generator,
-        coded: Float[np.ndarray, "b Q"],
-        values: np.ndarray,
-        count: int,
+        self, generator: np.random.Generator, at: RulesAt, values: np.ndarray, count: int
     ) -> np.ndarray:
         if self.posterior.classes:
-            ends = np.cumsum(self._probabilities(coded, values), axis=-1)
+            ends = np.cumsum(self._probabilities(at, values), axis=-1)
             ends /= ends[:, -1:]
             # So that a class without probability is never drawn: the numbers are below 1, and can be 0.
-            drawn = (ends <= generator.random((count, len(coded), 1))).sum(axis=-1)
+            drawn = (ends <= generator.random((count, len(at.coded), 1))).sum(axis=-1)
             return labels(self.posterior, drawn)
-        allowed, mixture = self._allowed(coded), Mixture(values, self.posterior.noise)
-        self._checked_mass(coded, restricted_moments(mixture, allowed).total_mass)
+        mixture, allowed, _ = self._moments(at, values)
         return sample_restricted(generator, mixture, allowed, count)
 
-    def _allowed(self, coded: Float[np.ndarray, "b Q"]) -> Intervals:
-        return allowing.allowed_intervals(self.rules, self.posterior.schema, coded)
+    def _moments(self, at: RulesAt, values: Float[np.ndarray, "S b"]) -> tuple[Mixture, Intervals, Moments]:
+        """The predictive mixture, what is allowed, and the moments of what that leaves of it."""
+        mixture, allowed = Mixture(values, self.posterior.noise), at.intervals()
+        moments = restricted_moments(mixture, allowed)
+        self._require_mass(at, moments.total_mass)
+        return mixture, allowed, moments
 
-    def _checked_mass(self, coded: Float[np.ndarray, "b Q"], mass: Float[np.ndarray, " b"]) -> None:
+    def _require_mass(self, at: RulesAt, mass: Float[np.ndarray, " b"]) -> None:
         little = np.flatnonzero(~(mass >= LEAST_MASS))
         if little.size:
-            raise allowing.nothing_allowed(
-                self.rules,
-                self.posterior.schema,
-                coded,
+            raise at.nothing_allowed(
                 little,
                 f"leave {mass[little[0]]:.1e} of the predictive's mass, less than {LEAST_MASS:g}: the draws "
                 "say nothing about what is allowed there; fit with the rules in the prior",
             )
 
     def _numbers(
-        self,
-        coded: Float[np.ndarray, "b Q"],
-        values: Float[np.ndarray, "S b"],
-        levels: tuple[float, ...],
-        coverage: float | None,
-        function: Summary | None,
+        self, at: RulesAt, values: Float[np.ndarray, "S b"], wanted: Wanted, function: Summary | None
     ) -> Prediction:
-        noise = self.posterior.noise
-        mixture, allowed = Mixture(values, noise), self._allowed(coded)
-        moments = restricted_moments(mixture, allowed)
-        self._checked_mass(coded, moments.total_mass)
-        every = np.arange(len(coded))
-        point = moments.mean[every, np.argmax(moments.mass, axis=1)]
-        observation = mixture_summary(
-            mixture, moments.total_mean, moments.total_sd, levels, coverage, allowed
-        )
+        mixture, allowed, moments = self._moments(at, values)
+        point = moments.mean[np.arange(len(at.coded)), np.argmax(moments.mass, axis=1)]
+        observation = mixture_summary(mixture, moments.total_mean, moments.total_sd, wanted, allowed)
         within = np.maximum(moments.total_sd**2 - moments.between, 0.0)
         return Prediction(point, function, observation, None, moments.between, within)
 
     def _classes(
-        self,
-        coded: Float[np.ndarray, "b Q"],
-        values: Float[np.ndarray, "S b C"],
-        levels: tuple[float, ...],
-        coverage: float | None,
-        function: Summary | None,
+        self, at: RulesAt, values: Float[np.ndarray, "S b C"], wanted: Wanted, function: Summary | None
     ) -> Prediction:
-        del levels, coverage
-        probabilities = self._probabilities(coded, values)
-        allowed = allowing.allowed_classes(self.rules, self.posterior.schema, coded)
+        del wanted
+        probabilities = self._probabilities(at, values)
+        allowed = at.classes()
         best = np.argmax(np.where(allowed, probabilities, -1.0), axis=1)
         inside = np.where(allowed, values, 0.0)
         mass = inside.sum(axis=-1)
@@ -243,13 +213,9 @@ class Truncated:
         epistemic, aleatoric = entropy_split(restricted, mass, probabilities)
         return Prediction(labels(self.posterior, best), function, None, probabilities, epistemic, aleatoric)
 
-    def _probabilities(
-        self, coded: Float[np.ndarray, "b Q"], values: Float[np.ndarray, "S b C"]
-    ) -> Float[np.ndarray, "b C"]:
-        allowed = allowing.allowed_classes(self.rules, self.posterior.schema, coded)
+    def _probabilities(self, at: RulesAt, values: Float[np.ndarray, "S b C"]) -> Float[np.ndarray, "b C"]:
+        allowed = at.classes()
         inside = np.where(allowed, values.mean(axis=0), 0.0)
         mass = inside.sum(axis=1)
-        self._checked_mass(coded, mass)
-        return allowing.obeying_probabilities(
-            self.rules, self.posterior.schema, coded, inside / mass[:, None], allowed
-        )
+        self._require_mass(at, mass)
+        return at.probabilities(inside / mass[:, None], allowed)

@@ -3,7 +3,7 @@
 - `constraint.py`: region and requirement together; `parse.py` text → constraint; `files.py` rules.yaml.
 - `requirement.py`: the questions that every kind of rule answers; `kinds/`: one file per kind.
 - `margins.py`: by how much functions violate a rule, for all kinds.
-- `formulas.py`, `ranges.py`, `arrays.py`, `divergences.py`: what kinds share.
+- `formulas.py`, `ranges.py`, `divergences.py`: what kinds share.
 """
 
 from ocbnn.rules.constraint import Constraint

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -23,29 +23,6 @@ NAMES = ("total_variation", "hellinger", "kl", "wasserstein")
 Z = np.linspace(-8.0, 8.0, 65)
 SPREAD_DRAWS = 16
 """Draws, spread over the range of their means, around which the grid of y is fine."""
-
-
-def asked_divergences(
-    asked: Asked,
-    values: Float[np.ndarray, "S n ..."],
-    noise: Float[np.ndarray, " S"] | None,
-    weights: Float[np.ndarray, "rows S"],
-) -> dict[str, Float[np.ndarray, "rows n"]]:
-    """Each divergence by name, of the predictives that the draws make with each row of weights."""
-    if asked.normals is None:
-        return class_divergences(asked, np.tensordot(weights, values, axes=1))
-    assert noise is not None, "a predictive of numbers has noise"
-    return normal_divergences(asked.normals, values, noise, weights)
-
-
-def asked_gaps(
-    asked: Asked, values: Float[np.ndarray, "S n ..."], noise: Float[np.ndarray, " S"] | None
-) -> Float[np.ndarray, " n"]:
-    """How far the draws' predictive is from D, cheaply: what a search climbs before divergences judge."""
-    if asked.normals is None:
-        return class_divergences(asked, values.mean(axis=0))["total_variation"]
-    assert noise is not None, "a predictive of numbers has noise"
-    return moment_gaps(asked.normals, values, noise)
 
 
 def class_divergences(
@@ -92,20 +69,10 @@ def moment_gaps(
     return np.hypot(predicted - centre, predicted_sd - spread) / spread
 
 
-class _Cells(NamedTuple):
-    """D at one point and the mixtures on a grid of y: D's normals, the grid, and probabilities below and in
-    its cells, of which the first and the last have no end.
-    """
-
-    asked_normals: tuple[np.ndarray, np.ndarray, np.ndarray]
-    grid: np.ndarray
-    asked_below: np.ndarray
-    below: np.ndarray
-    asked: np.ndarray
-    predicted: np.ndarray
-
-
-def _cells(asked: Normals, point: int, mean: np.ndarray, sd: np.ndarray, weights: np.ndarray) -> _Cells:
+def _at_point(
+    asked: Normals, point: int, mean: np.ndarray, sd: np.ndarray, weights: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The divergences at one point: sums over cells of a grid of y, the first and the last without end."""
     used = np.asarray(asked.weight)[point] > 0
     weight, centre, spread = (np.asarray(each, dtype=float)[point][used] for each in asked)
     order = np.argsort(mean)[np.linspace(0, len(mean) - 1, min(SPREAD_DRAWS, len(mean))).astype(int)]
@@ -116,23 +83,15 @@ def _cells(asked: Normals, point: int, mean: np.ndarray, sd: np.ndarray, weights
     asked_below = weight @ ndtr((ends - centre[:, None]) / spread[:, None])
     below = weights @ ndtr((ends - mean[:, None]) / sd[:, None])
     # Rounding can put the last digit of a difference below zero.
-    mass, predicted = (np.maximum(np.diff(each, axis=-1), 0.0) for each in (asked_below, below))
-    return _Cells((weight, centre, spread), grid, asked_below, below, mass, predicted)
-
-
-def _at_point(
-    asked: Normals, point: int, mean: np.ndarray, sd: np.ndarray, weights: np.ndarray
-) -> dict[str, np.ndarray]:
-    normals, grid, asked_below, below, asked_mass, predicted = _cells(asked, point, mean, sd, weights)
+    asked_mass, predicted = (np.maximum(np.diff(each, axis=-1), 0.0) for each in (asked_below, below))
     middle = np.concatenate([grid[:1], 0.5 * (grid[1:] + grid[:-1]), grid[-1:]])
     # Logarithms of densities: the probability of a cell far out is rounded to zero.
-    ratio = _log_density(*normals, middle) - _log_density(weights, mean, sd, middle)
-    logs = asked_mass * ratio
+    ratio = _log_density(weight, centre, spread, middle) - _log_density(weights, mean, sd, middle)
     gaps = np.abs(asked_below - below)[..., 1:-1]
     return {
         "total_variation": 0.5 * np.abs(asked_mass - predicted).sum(axis=-1),
         "hellinger": np.sqrt(np.maximum(1.0 - np.sqrt(asked_mass * predicted).sum(axis=-1), 0.0)),
-        "kl": np.maximum(logs.sum(axis=-1), 0.0),
+        "kl": np.maximum((asked_mass * ratio).sum(axis=-1), 0.0),
         "wasserstein": np.trapezoid(gaps, grid, axis=-1),
     }
 

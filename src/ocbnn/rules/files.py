@@ -92,8 +92,9 @@ def parse_rules(content: bytes, schema: Schema) -> tuple[Constraint, ...]:
 
 def _loaded(path: Path, read: Callable[[], yaml.Node | None], schema: Schema) -> tuple[Constraint, ...]:
     try:
-        listing = _listing(read())
-        return _constraints([_entry(node, place) for place, node in enumerate(listing, start=1)], schema)
+        entries = [_entry(node, place) for place, node in enumerate(_listing(read()), start=1)]
+        _refuse_duplicates([(entry.name, line) for entry, line in entries])
+        return tuple(entry.constraint(schema, line) for entry, line in entries)
     except DocumentError as error:
         raise RuleError(f"{path}: {error.message}", line=error.line) from None
     except RuleError as error:
@@ -109,13 +110,11 @@ def dump_rules(rules: Iterable[Constraint], schema: Schema) -> str:
     """
     rules = tuple(rules)
     _refuse_duplicates([(rule.name, None) for rule in rules])
-    entries = [_dumped(rule, place, schema) for place, rule in enumerate(rules, start=1)]
+    entries = []
+    for place, rule in enumerate(rules, start=1):
+        who = f"Rule {place}" if rule.name is None else f"The rule {quoted(rule.name)}"
+        entries.append(RuleEntry.of(rule, schema, who).model_dump(exclude_none=True))
     return yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=100)
-
-
-def _dumped(rule: Constraint, place: int, schema: Schema) -> dict[str, Any]:
-    who = f"Rule {place}" if rule.name is None else f"The rule {quoted(rule.name)}"
-    return RuleEntry.of(rule, schema, who).model_dump(exclude_none=True)
 
 
 # From the file to entries -----------------------------------------------------------------------------------
@@ -169,14 +168,6 @@ def _complaint(kind: str, field: str, place: int, given: Any) -> str:
     shown = "a list or a mapping" if isinstance(given, list | dict) else quoted(str(given))
     quotes = "" if field == "tolerance" else " Put it in quotes."
     return f"`{field}` of rule {place} has to be {what}, not {shown}.{quotes}"
-
-
-# From entries to constraints --------------------------------------------------------------------------------
-
-
-def _constraints(entries: list[tuple[RuleEntry, int]], schema: Schema) -> tuple[Constraint, ...]:
-    _refuse_duplicates([(entry.name, line) for entry, line in entries])
-    return tuple(entry.constraint(schema, line) for entry, line in entries)
 
 
 def _refuse_duplicates(named: list[tuple[str | None, int | None]]) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ocbnn.errors import OCBNNError
-from ocbnn.rules.divergences import asked_divergences, asked_gaps
+from ocbnn.rules.divergences import class_divergences, moment_gaps, normal_divergences
 
 if TYPE_CHECKING:
     from ocbnn.rules.ranges import Ranges
@@ -219,11 +219,19 @@ class Requirement(abc.ABC):
             noise: standard deviation of an observation under each draw, `(S,)`, in the same units.
             weights: of the draws; one predictive for each row `(rows, S)`.
         """
-        return asked_divergences(self._asked(demand), values, noise, weights)
+        asked = self._asked(demand)
+        if asked.normals is None:
+            return class_divergences(asked, np.tensordot(weights, values, axes=1))
+        assert noise is not None, "a predictive of numbers has noise"
+        return normal_divergences(asked.normals, values, noise, weights)
 
     def gaps(self, demand: Any, values: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
         """A quick stand-in for the distance of all draws' predictive `(m,)`: what a search climbs."""
-        return asked_gaps(self._asked(demand), values, noise)
+        asked = self._asked(demand)
+        if asked.normals is None:
+            return class_divergences(asked, values.mean(axis=0))["total_variation"]
+        assert noise is not None, "a predictive of numbers has noise"
+        return moment_gaps(asked.normals, values, noise)
 
     def _asked(self, demand: Any) -> Asked:
         asked = self.asked(demand)

@@ -4,9 +4,8 @@
 - `documents.py`: JSON, YAML and TOML, read with distrust.
 - `values.py`: records (dataclasses) as JSON values, and back.
 - `arrays.py`: named arrays as safetensors, whose shapes are checked before memory is taken.
-- `folders.py`: a folder with one manifest, which has the size and checksum of every file in it.
+- `folders.py`: a folder with one manifest, which has the size and checksum of every file in it; `verify`.
 - `runs.py`: the folder of a run that may be interrupted.
-- `memory.py`: how much memory is free.
 
 Nothing in a file can run. What is read is compared with its checksum and validated field by field.
 """

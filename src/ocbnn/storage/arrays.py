@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 from safetensors import SafetensorError
@@ -49,8 +50,8 @@ def array_bytes(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | 
     return save(whole, None if metadata is None else dict(metadata))
 
 
-def read_header(stream: BinaryIO, size: int, name: str) -> Header:
-    """What a file of so many bytes says it holds, if it has the bytes for that; nothing else is read.
+def read_header(stream: BinaryIO, size: int, name: str) -> tuple[Header, dict[str, str]]:
+    """What a file of so many bytes says it holds, if it has the bytes for that, and its metadata.
 
     Raises:
         FileError: it is no file of arrays, or its header does not fit its size.
@@ -58,37 +59,21 @@ def read_header(stream: BinaryIO, size: int, name: str) -> Header:
     length = int.from_bytes(stream.read(8), "little")
     if length > min(LARGEST_HEADER, size - 8):
         raise FileError(f"{name} is damaged: it is no file of arrays.")
-    header, _ = _parsed(parse_json(stream.read(length), name), name)
+    fields = parse_json(stream.read(length), name)
+    if not isinstance(fields, dict):
+        raise FileError(f"{name} is damaged: it is no file of arrays.")
+    metadata = restored(dict[str, str], fields.pop(METADATA, {}), name)
+    header: Header = restored(dict[str, Declared], fields, name)
     room = sum(each.data_offsets[1] - each.data_offsets[0] for each in header.values())
     if room != size - 8 - length:
         raise FileError(f"{name} is damaged: it has {size:,} bytes, but its arrays take {room:,}.")
-    return header
-
-
-def _parsed(fields: Any, name: str) -> tuple[Header, dict[str, str]]:
-    if not isinstance(fields, dict):
-        raise FileError(f"{name} is damaged: it is no file of arrays.")
-    metadata = fields.pop(METADATA, {})
-    header: Header = restored(dict[str, Declared], fields, name)
-    return header, restored(dict[str, str], metadata, name)
+    return header, metadata
 
 
 def parse_arrays(content: bytes, name: str) -> tuple[Arrays, dict[str, str]]:
     """The arrays of a file, and its metadata."""
+    _, metadata = read_header(io.BytesIO(content), len(content), name)
     try:
-        length = int.from_bytes(content[:8], "little")
-        if length > min(LARGEST_HEADER, len(content) - 8):
-            raise ValueError("it is no file of arrays")
-        _, metadata = _parsed(parse_json(content[8 : 8 + length], name), name)
         return load(content), metadata
-    except FileError:
-        raise
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise FileError(f"{name} is damaged: {error}.") from None
-
-
-def require_finite(arrays: Arrays, name: str) -> None:
-    """Refuse arrays with NaN or infinities."""
-    for key, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise FileError(f"{name} is damaged: the array {key!r} is not finite.")

@@ -25,6 +25,7 @@ DEEPEST = 50
 LONGEST_NUMBER = 400
 """Characters of a number; the largest float64 has 309 digits."""
 SCALARS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null", "timestamp")}
+COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 HINT = (
     "(A rule with `:` or `#` in it, or a backtick at its start, goes in double quotes, or after `rule: >` on "
     "a line of its own.)"
@@ -98,7 +99,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 # YAML and TOML, as users write them -------------------------------------------------------------------------
 
 
-def read_text(path: str | PathLike[str], most: int = LARGEST_INPUT) -> str:
+def read_text(path: str | PathLike[str]) -> str:
     """A text file in UTF-8.
 
     Raises:
@@ -106,7 +107,7 @@ def read_text(path: str | PathLike[str], most: int = LARGEST_INPUT) -> str:
     """
     path = Path(path)
     try:
-        content = read_file(path, most)
+        content = read_file(path, LARGEST_INPUT)
     except FileError as error:
         raise DocumentError(path, str(error).replace(str(path), "this")) from None
     return decoded(content, path)
@@ -134,13 +135,12 @@ def decoded(content: bytes, path: Path) -> str:
 
 def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
     """The tables of a TOML file."""
+    content = read_text(path)
     try:
-        return tomllib.loads(read_text(path))
+        return tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:
         raise DocumentError(Path(path), f"the file is not well-formed TOML: {error}.") from None
     except (RecursionError, ValueError) as error:
-        if isinstance(error, FileError):
-            raise
         raise DocumentError(Path(path), f"the file cannot be read as TOML: {error}.") from None
 
 
@@ -218,16 +218,15 @@ def _nodes(node: yaml.Node | None) -> Iterator[yaml.Node]:
     if node is None:
         return
     yield node
-    if isinstance(node, yaml.MappingNode):
-        for _, value in node.value:
-            yield from _nodes(value)
-    elif isinstance(node, yaml.SequenceNode):
+    if isinstance(node, yaml.CollectionNode):
         for each in node.value:
-            yield from _nodes(each)
+            yield from _nodes(each[1] if isinstance(node, yaml.MappingNode) else each)
 
 
 def _require_plain(node: yaml.Node) -> None:
     """Refuse tags, keys given twice, keys that are no text, and values that are not what they say."""
+    if node.tag not in (SCALARS if isinstance(node, yaml.ScalarNode) else COLLECTIONS):
+        raise _Refused(f"the tag {_tag(node)} is not read; leave it out.", node.start_mark)
     if isinstance(node, yaml.ScalarNode):
         _require_scalar(node)
     elif isinstance(node, yaml.MappingNode):
@@ -238,16 +237,9 @@ def _require_plain(node: yaml.Node) -> None:
             if key.value in names:
                 raise _Refused(f"`{key.value}` is given twice.", key.start_mark)
             names.add(key.value)
-    if not isinstance(node, yaml.ScalarNode) and node.tag not in (
-        "tag:yaml.org,2002:map",
-        "tag:yaml.org,2002:seq",
-    ):
-        raise _Refused(f"the tag {_tag(node)} is not read; leave it out.", node.start_mark)
 
 
 def _require_scalar(node: yaml.ScalarNode) -> None:
-    if node.tag not in SCALARS:
-        raise _Refused(f"the tag {_tag(node)} is not read; leave it out.", node.start_mark)
     is_number = node.tag.endswith((":int", ":float"))
     shown = repr(str(node.value)[:40])
     if is_number and len(node.value) > LONGEST_NUMBER:

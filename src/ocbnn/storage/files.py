@@ -17,8 +17,8 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from ocbnn.errors import FileError
 
@@ -29,7 +29,6 @@ except ImportError:  # Windows
 
 PATIENCE = 60.0
 """Seconds to wait while another process puts something into the same folder: that takes milliseconds."""
-BLOCK = 2**20
 
 
 def checksum(content: bytes) -> str:
@@ -63,15 +62,12 @@ def read_file(path: Path, most: int, *, links: bool = True) -> bytes:
 def size_and_checksum(path: Path) -> tuple[int, str]:
     """Size and SHA-256 of a regular file, read block by block."""
     with opened(path, links=False) as (stream, _):
-        digest, size = hashlib.sha256(), 0
-        while block := stream.read(BLOCK):
-            digest.update(block)
-            size += len(block)
-    return size, digest.hexdigest()
+        digest = hashlib.file_digest(stream, "sha256")
+        return stream.tell(), digest.hexdigest()
 
 
 @contextlib.contextmanager
-def opened(path: Path, *, links: bool) -> Iterator[tuple[BinaryIO, int]]:
+def opened(path: Path, *, links: bool) -> Iterator[tuple[BufferedReader, int]]:
     """A regular file and its size; pipes and devices are neither read nor waited for."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     if not links:

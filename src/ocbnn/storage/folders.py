@@ -23,9 +23,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
+import numpy as np
+
 from ocbnn._version import __version__
-from ocbnn.errors import FileError
-from ocbnn.storage.arrays import Arrays, Fits, parse_arrays, read_header, require_finite
+from ocbnn.errors import FileError, InferenceError, OCBNNError
+from ocbnn.storage.arrays import Arrays, Fits, parse_arrays, read_header
 from ocbnn.storage.documents import json_bytes, parse_json
 from ocbnn.storage.files import (
     alone,
@@ -39,6 +41,7 @@ from ocbnn.storage.files import (
     synchronise,
     write_through,
 )
+from ocbnn.storage.runs import RUN, RunFolder, chunk_name, identity, read_run
 from ocbnn.storage.values import plain, restored
 
 MANIFEST = "manifest.json"
@@ -134,9 +137,11 @@ class Folder:
     def arrays(self, name: str, fits: Fits, most: int) -> Arrays:
         """The arrays of a file, all of them finite; `fits` refuses shapes before they take memory."""
         with self._opened(self.prefix + name) as (stream, size):
-            fits(read_header(stream, size, name))
+            fits(read_header(stream, size, name)[0])
         arrays, _ = parse_arrays(self.read(name, most), name)
-        require_finite(arrays, name)
+        for key, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise FileError(f"{name} is damaged: the array {key!r} is not finite.")
         return arrays
 
     @contextlib.contextmanager
@@ -368,3 +373,75 @@ def resolved(path: str | os.PathLike[str]) -> Path:
 
 def _aside(target: Path) -> Path:
     return target.with_name(f".{target.name}.old")
+
+
+# Verifying --------------------------------------------------------------------------------------------------
+
+
+class Findings(NamedTuple):
+    """Whether a folder is whole.
+
+    Attributes:
+        kind: what it holds.
+        files: how many files were compared with their checksums.
+        problems: what is missing or damaged, one sentence each; empty where the folder is whole.
+        foreign: names of files that are no part of it.
+    """
+
+    kind: str
+    files: int
+    problems: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+
+
+def verify(path: str | os.PathLike[str]) -> Findings:
+    """Compare every file of a saved model, prior or run with the checksum it was written with.
+
+    Raises:
+        FileError: there is no folder.
+    """
+    target = resolved(path)
+    runs = [each for each in (target, *sorted(target.glob("*"))) if os.path.lexists(each / RUN)]
+    try:
+        parts = [_verify_run(run) for run in runs] or [_verify_saved(target)]
+    except OCBNNError as error:
+        if not target.is_dir():
+            raise
+        return Findings("folder", 0, (str(error),))
+    return Findings(
+        parts[0].kind,
+        sum(part.files for part in parts),
+        tuple(problem for part in parts for problem in part.problems),
+        tuple(name for part in parts for name in part.foreign),
+    )
+
+
+def _verify_saved(target: Path) -> Findings:
+    place, manifest = found(target)
+    problems = []
+    for name in manifest.files:
+        try:
+            if not is_whole(place, manifest, name):
+                problems.append(f"{name} is damaged: it is not what was written.")
+        except FileError as error:
+            problems.append(str(error))
+    foreign = names_in(place) - {*manifest.files, MANIFEST}
+    return Findings(manifest.kind, len(manifest.files), tuple(problems), tuple(sorted(foreign)))
+
+
+def _verify_run(folder: Path) -> Findings:
+    run = RunFolder(folder)
+    run.run = identity(read_run(folder))
+    parts = sorted(file.stem for file in folder.glob("*.safetensors"))
+    problems = []
+    for name in parts:
+        try:
+            run.load(name)
+        except InferenceError as error:
+            problems.append(str(error))
+    chunks = [name for name in parts if name.startswith("chunk-")]
+    missing = [name for number in range(len(chunks)) if (name := chunk_name(number)) not in chunks]
+    problems += [f"{name}.safetensors is missing: the run goes on from there." for name in missing[:1]]
+    known = {RUN, *(f"{name}.safetensors" for name in parts)}
+    foreign = sorted(each.name for each in folder.iterdir() if each.name not in known)
+    return Findings("run", len(parts) + 1, tuple(problems), tuple(foreign))

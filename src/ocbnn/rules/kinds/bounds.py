@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ocbnn.language.expressions import Condition, columns, name_text, text
-from ocbnn.rules.arrays import outside
 from ocbnn.rules.formulas import allowed_intervals, bounds_text, read_formula
+from ocbnn.rules.margins import outside
 from ocbnn.rules.ranges import Ranges, formula_ranges
 from ocbnn.rules.requirement import Allowed, Array, Requirement, Units
 

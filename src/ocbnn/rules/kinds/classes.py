@@ -10,8 +10,8 @@ import numpy as np
 
 from ocbnn.language.expressions import Probability, text
 from ocbnn.language.reading import read_classes
-from ocbnn.rules.arrays import largest
 from ocbnn.rules.formulas import class_members
+from ocbnn.rules.margins import largest
 from ocbnn.rules.ranges import Ranges, class_indices
 from ocbnn.rules.requirement import Allowed, Array, Requirement, Units
 

@@ -219,7 +219,9 @@ def _plain_arguments(
     count = shape.count(",") + 1
     if len(arguments) != count or any(len(branches(argument)) != 1 for argument in arguments):
         raise sentence.error(f"Write `{shape}`.", tree)
-    return [read_expression(sentence, branches(argument)[0], role) for argument in arguments]
+    values = [read_expression(sentence, branches(argument)[0], role) for argument in arguments]
+    _no_target(sentence, values, tree)
+    return values
 
 
 def _no_target(sentence: Sentence, values: list[Expression], tree: Branch) -> None:
@@ -236,7 +238,6 @@ def _normals(sentence: Sentence, components: list[Branch]) -> NormalDistribution
         arguments = [branch for branch in branches(tree) if branch.data == "argument"]
         suffixes = [branch for branch in branches(tree) if branch.data != "argument"]
         mean, sd = _plain_arguments(sentence, tree, arguments, "Normal(mean, sd)", "output")
-        _no_target(sentence, [mean, sd], tree)
         for value, what in ((constant(mean), "mean"), (constant(sd), "standard deviation")):
             if value is not None and not math.isfinite(value):
                 raise sentence.error(f"The {what} is not a finite number.", tree)
@@ -264,7 +265,6 @@ def _bernoulli(
             tree,
         )
     (probability,) = _plain_arguments(sentence, tree, arguments, "Bernoulli(p)", "probability")
-    _no_target(sentence, [probability], tree)
     _require_finite_probability(sentence, probability, arguments[0])
     return ClassProbabilities((Arithmetic("-", Number(1.0), probability), probability), target.classes)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ocbnn.language.expressions import name_text
-from ocbnn.rules.arrays import largest
+from ocbnn.rules.margins import largest
 from ocbnn.rules.requirement import Array, Requirement, Units
 
 if TYPE_CHECKING:

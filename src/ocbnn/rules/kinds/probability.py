@@ -10,7 +10,6 @@ import numpy as np
 
 from ocbnn.language.expressions import Condition, Expression, Probability, columns, text
 from ocbnn.language.reading import require_probability
-from ocbnn.rules.arrays import outside, total
 from ocbnn.rules.formulas import (
     allowed_intervals,
     at_points,
@@ -22,6 +21,7 @@ from ocbnn.rules.formulas import (
     shown_number,
     target_of,
 )
+from ocbnn.rules.margins import outside, total
 from ocbnn.rules.ranges import Ranges, around, class_indices, formula_ranges
 from ocbnn.rules.requirement import Allowed, Array, Asked, Requirement, Shares, Units
 

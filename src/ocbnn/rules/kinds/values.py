@@ -10,7 +10,6 @@ import numpy as np
 
 from ocbnn.language.expressions import Expression, columns, name_text, number_text, text
 from ocbnn.language.reading import normalised
-from ocbnn.rules.arrays import smallest
 from ocbnn.rules.formulas import (
     MOST_COMPARISONS,
     at_points,
@@ -19,6 +18,7 @@ from ocbnn.rules.formulas import (
     target_of,
     weight_texts,
 )
+from ocbnn.rules.margins import smallest
 from ocbnn.rules.ranges import Ranges, around
 from ocbnn.rules.requirement import Allowed, Array, Peaks, Requirement, Units
 

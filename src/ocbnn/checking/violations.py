@@ -1,0 +1,383 @@
+"""How far draws violate one rule: draw by draw, or by all of them together, as its kind says.
+
+A rule that is judged draw by draw has four figures; one that is judged by all draws together has divergences
+between the predictive and D_y.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from ocbnn.checking.draws import (
+    CheckOptions,
+    Drawn,
+    case_blocks,
+    case_margins,
+    column_groups,
+    draw_groups,
+    evenly,
+    halves,
+    margins_at,
+    raw_point,
+    rule_name,
+    shaped,
+)
+from ocbnn.checking.figures import (
+    Figure,
+    clopper_pearson,
+    jackknife,
+    leave_one_out,
+    mean_figure,
+    share_figure,
+    with_error,
+)
+from ocbnn.checking.results import Divergence, GroupFigures, RuleCheck, Verdict, verdict
+from ocbnn.checking.search import climb, farthest, searchable
+from ocbnn.model.conditional import RuleTerm
+
+INTEGRAL_POINTS, INTEGRAL_DRAWS = 64, 500
+"""Points and draws at which a predictive of Y, noise included, is compared with D_y: by integrals."""
+
+
+def judge(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> tuple[RuleCheck, Violations | None]:
+    """How far draws keep one rule, and what a rule that is judged draw by draw was judged by."""
+    if term.rule.is_predictive:
+        return check_predictive(drawn, term, options), None
+    found = find_violations(drawn, term, options)
+    return check_draws(drawn, term, found, options), found
+
+
+# Draw by draw -----------------------------------------------------------------------------------------------
+
+
+class AtFresh(NamedTuple):
+    """What all draws do at the fresh points; margins themselves are not kept, they would be many."""
+
+    points: Float[np.ndarray, "points Q"]
+    violated: Bool[np.ndarray, "draws_all cases"]  # of all draws
+    largest: Float[np.ndarray, " draws_all"]  # margin of each draw
+    worst: int  # the case that the finding half violates most
+    mass: Float[np.ndarray, " draws_all"] | None  # class rules: probability outside
+    predicted: Bool[np.ndarray, " cases"]  # whether the point prediction violates
+    predicted_without: Bool[np.ndarray, "groups cases"]  # the same, leaving out each group of draws
+
+
+class Violations(NamedTuple):
+    """What the points of one rule say, draw by draw (over all chains, rejected draws included)."""
+
+    fresh: AtFresh
+    anywhere: Float[np.ndarray, "chains draws"]  # 1 where a fresh or a found point is violated
+    largest: Float[np.ndarray, "chains draws"]  # margin
+    found: int
+    worst: np.ndarray | None  # the point; None where all points are one case
+    worst_margins: Float[np.ndarray, "chains draws"]
+
+    @property
+    def share(self) -> Float[np.ndarray, "chains draws"]:
+        """Of the fresh cases, those that each draw violates."""
+        return self.fresh.violated.mean(axis=1).reshape(self.largest.shape)
+
+    @property
+    def at_worst(self) -> Float[np.ndarray, "chains draws"]:
+        """1 where a draw violates at the worst point."""
+        return (self.worst_margins > 0).astype(float)
+
+
+def find_violations(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> Violations:
+    """What all draws do at fresh points of a rule, and at those that an ascent finds."""
+    shape = drawn.draws.shape[:2]
+    points = term.fresh(options.points, options.key, options.purpose)
+    finding = halves(drawn).finding
+    fresh = _at_fresh(drawn, term, points)
+    single = searchable(term)
+    candidates = points[fresh.worst][None] if single else points
+    elsewhere = points[:0]
+    if options.ascent and single:
+        found = climb(drawn, term, drawn.draws[finding], (options.key, 1))
+        candidates = np.concatenate([candidates, found])
+        elsewhere = climb(drawn, term, drawn.flat, (options.key, 2), score="worst draw")
+    there = margins_at(drawn, drawn.every, term, np.concatenate([candidates, elsewhere]))
+    # The worst point is found and chosen by the finding half alone; what all draws found is tried besides.
+    tried = len(candidates) if single else 1
+    chosen = int(np.lexsort(_badness(there[finding.ravel(), :tried]))[-1])
+    anywhere = fresh.violated.any(axis=1) | (there > 0).any(axis=1)
+    return Violations(
+        fresh=fresh,
+        anywhere=anywhere.astype(float).reshape(shape),
+        largest=np.maximum(fresh.largest, there.max(axis=1)).reshape(shape),
+        found=there.shape[1] - 1,
+        worst=candidates[chosen] if single else None,
+        worst_margins=there[:, chosen].reshape(shape),
+    )
+
+
+def _at_fresh(drawn: Drawn, term: RuleTerm, points: Float[np.ndarray, "points Q"]) -> AtFresh:
+    kept, finding = drawn.mask.ravel(), halves(drawn).finding.ravel()
+    weights = leave_one_out(draw_groups(drawn))
+    requirement = term.rule.requirement
+    forced = requirement.is_pointwise and term.rule in drawn.rules_in_force
+    violated, largest, masses, badness = [], np.full(kept.size, -np.inf), [], []
+    predicted, without = [], []
+    # Errors of a ratio need the rejected draws too.
+    for at, flat in case_blocks(drawn, drawn.every, term, points):
+        margins = case_margins(drawn, term, at, flat)
+        violated.append(margins > 0)
+        largest = np.maximum(largest, margins.max(axis=1))
+        badness.append(_badness(margins[finding]))
+        allowed = requirement.allowed(at.demand)
+        if allowed is not None and allowed.classes is not None:
+            outside = np.where(allowed.classes, 0.0, shaped(drawn, term, at, flat))
+            masses.append(outside.sum(axis=-1).sum(axis=-1))
+        means = np.tensordot(weights, flat[kept], axes=1)
+        point = drawn.point_values(at.inputs, flat[kept])[None]
+        wrong = case_margins(drawn, term, at, np.concatenate([point, means])) > 0
+        predicted.append(wrong[0])
+        # Predictions that are made to obey do so whichever draws are left out.
+        without.append(np.repeat(wrong[:1], len(means), axis=0) if forced else wrong[1:])
+    return AtFresh(
+        points,
+        np.concatenate(violated, axis=1),
+        largest,
+        int(np.lexsort(np.concatenate(badness, axis=1))[-1]),
+        np.sum(masses, axis=0) / len(points) if masses else None,
+        np.concatenate(predicted),
+        np.concatenate(without, axis=1),
+    )
+
+
+def _badness(margins: Float[np.ndarray, "draws n"]) -> Float[np.ndarray, "2 n"]:
+    """Keys to sort points by: the share of draws that violate, and among equals the largest margin."""
+    return np.stack([margins.max(axis=0), (margins > 0).mean(axis=0)])
+
+
+def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckOptions) -> RuleCheck:
+    """The four figures of one rule."""
+    kept, split = drawn.mask, halves(drawn)
+    by_point = found.fresh.violated[kept.ravel()].mean(axis=0)
+    error_of_points = float(by_point.std() / math.sqrt(len(by_point)))
+    figures = _figures(drawn, [found.fresh], found.share, found.anywhere, found.largest, options)
+    epsilon = with_error(figures["epsilon_mean"], error_of_points, options.confidence)
+    return RuleCheck(
+        name=rule_name(term),
+        text=term.rule.text(term.schema),
+        tolerance=term.tolerance,
+        verdict=verdict(epsilon, term.tolerance),
+        points=len(found.fresh.points),
+        points_found=found.found,
+        epsilon_worst=_share_figure(drawn, found.at_worst, split.estimating, found.worst_margins, options),
+        worst_point={} if found.worst is None else raw_point(term.schema, found.worst),
+        worst_how=split.how,
+        mass_outside=None if found.fresh.mass is None else _mass_figure(drawn, found.fresh.mass, options),
+        groups=groups_of(drawn, [found], options) if searchable(term) else (),
+        error=float(found.share[kept].std() / math.sqrt(max(epsilon.effective, 1.0))),
+        error_of_points=error_of_points,
+        **figures | {"epsilon_mean": epsilon},
+    )
+
+
+def _figures(
+    drawn: Drawn,
+    seen: Sequence[AtFresh],
+    share: np.ndarray,
+    anywhere: np.ndarray,
+    largest: Float[np.ndarray, "chains draws"],
+    options: CheckOptions,
+    members: np.ndarray | slice = slice(None),
+) -> dict[str, Any]:
+    """The figures that do not speak of a worst point, of some of the cases that were seen, by name.
+
+    `share` and `anywhere` are of each draw: the share of those cases that it violates, and whether it
+    violates any; `largest` are the margins behind them.
+    """
+    epsilon = _share_figure(drawn, share, drawn.mask, largest, options)
+    predicted = np.concatenate([each.predicted for each in seen])[members]
+    without = np.concatenate([each.predicted_without for each in seen], axis=1)[:, members]
+    # Sampling of points, and the Monte Carlo error of the prediction at each, whichever is larger.
+    value = float(predicted.mean())
+    low, high = clopper_pearson(value, len(predicted), options.confidence)
+    half = jackknife(without.mean(axis=1), options.confidence) if len(without) > 1 else 0.0
+    low, high = min(low, max(value - half, 0.0)), max(high, min(value + half, 1.0))
+    return {
+        "epsilon_mean": epsilon,
+        "draws_violating": _share_figure(drawn, anywhere, drawn.mask, largest, options),
+        "points_violating": Figure(value, low, high, epsilon.effective),
+    }
+
+
+def _share_figure(
+    drawn: Drawn, share: np.ndarray, kept: np.ndarray, margins: np.ndarray, options: CheckOptions
+) -> Figure:
+    """The figure of a share of each draw, with the margins behind it."""
+    series, chains = share.astype(float).reshape(kept.shape), drawn.has_chains
+    return share_figure(
+        series, kept, has_chains=chains, instead=margins, draws=drawn.draws, confidence=options.confidence
+    )
+
+
+def _mass_figure(drawn: Drawn, mass: np.ndarray, options: CheckOptions) -> Figure:
+    series, kept, chains = mass.reshape(drawn.mask.shape), drawn.mask, drawn.has_chains
+    figure = mean_figure(series, kept, has_chains=chains, draws=drawn.draws, confidence=options.confidence)
+    return figure._replace(low=max(figure.low, 0.0), high=min(figure.high, 1.0))
+
+
+def groups_of(drawn: Drawn, seen: Sequence[Violations], options: CheckOptions) -> tuple[GroupFigures, ...]:
+    """The four figures of each group of the fresh points of one rule, or of several rules together."""
+    if options.by is None or not seen:
+        return ()
+    split, fresh = halves(drawn), [each.fresh for each in seen]
+    coded = np.concatenate([each.points[:, : len(drawn.schema.columns)] for each in fresh])
+    violated = np.concatenate([each.violated for each in fresh], axis=1)
+    largest = np.max([each.largest for each in seen], axis=0)
+    result = []
+    for label, members in column_groups(drawn.schema, options.by, coded):
+        inside = violated[:, members]
+        worst = inside[:, int(np.argmax(inside[split.finding.ravel()].mean(axis=0)))]
+        share, anywhere = inside.mean(axis=1), inside.max(axis=1)
+        result.append(
+            GroupFigures(
+                group=label,
+                points=int(members.sum()),
+                epsilon_worst=_share_figure(drawn, worst, split.estimating, largest, options),
+                **_figures(drawn, fresh, share, anywhere, largest, options, members),
+            )
+        )
+    return tuple(result)
+
+
+def check_all(
+    drawn: Drawn, results: Sequence[RuleCheck], seen: Sequence[Violations], options: CheckOptions
+) -> RuleCheck | None:
+    """All rules together; figures are of those judged draw by draw, each with equal weight."""
+    if not results:
+        return None
+    verdicts = {each.verdict for each in results}
+    together: Verdict = (
+        "unmet" if "unmet" in verdicts else "met" if verdicts == {"met"} else "not shown at this tolerance"
+    )
+    figures: dict[str, Any] = {}
+    if seen:
+        share = np.mean([each.share for each in seen], axis=0)
+        anywhere = np.max([each.anywhere for each in seen], axis=0)
+        largest = np.max([each.largest for each in seen], axis=0)
+        # The rule is chosen by the finding half too, as its point was.
+        finding = halves(drawn).finding
+        by_draw = [each for each in results if each.epsilon_mean is not None]
+        worst = by_draw[int(np.argmax([each.at_worst[finding].mean() for each in seen]))]
+        figures = _figures(drawn, [each.fresh for each in seen], share, anywhere, largest, options)
+        figures |= {
+            "epsilon_worst": worst.epsilon_worst,
+            "worst_point": worst.worst_point,
+            "worst_how": f"{worst.name}: {worst.worst_how}",
+            "groups": groups_of(drawn, [each for each in seen if each.worst is not None], options),
+        }
+    return RuleCheck(
+        name="all rules",
+        text="; ".join(each.text for each in results),
+        tolerance=min(each.tolerance for each in results),
+        verdict=together,
+        points=sum(each.points for each in results),
+        points_found=sum(each.points_found for each in results),
+        **figures,
+    )
+
+
+# By all draws together --------------------------------------------------------------------------------------
+
+
+def check_predictive(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> RuleCheck:
+    """The divergences of one rule between the predictive and what is asked."""
+    fresh = term.fresh(options.points, options.key, options.purpose)
+    if term.rule.requirement.speaks_of_noise and searchable(term):
+        fresh = fresh[:INTEGRAL_POINTS]
+    split, kept = halves(drawn), drawn.mask
+    extra = fresh[:0]
+    if options.ascent and searchable(term):
+        extra = farthest(drawn, term, drawn.draws[split.finding], (options.key, 1))
+    candidates = np.concatenate([fresh, extra]) if searchable(term) else fresh
+    # Rows of weights: all kept draws, the finding half, the estimating half, all without each group.
+    rows = [np.ones(int(kept.sum())), split.finding[kept].astype(float), split.estimating[kept].astype(float)]
+    weights = np.concatenate([np.stack([row / row.sum() for row in rows]), leave_one_out(draw_groups(drawn))])
+    found = _distances(drawn, term, candidates, weights)
+    cases = next(iter(found.values())).shape[1] - len(extra)
+
+    def figures(members: np.ndarray) -> dict[str, Figure]:
+        means = {name: values[:, :cases][:, members].mean(axis=1) for name, values in found.items()}
+        return {name: _jackknifed(mean, options.confidence) for name, mean in means.items()}
+
+    divergences: dict[str, Divergence] = {}
+    for name, figure in figures(np.ones(cases, dtype=bool)).items():
+        worst = int(np.argmax(found[name][1]))
+        place = raw_point(term.schema, candidates[worst]) if searchable(term) else {}
+        divergences[name] = Divergence(figure, float(found[name][2, worst]), place)
+    groups: Sequence[tuple[str, np.ndarray]] = ()
+    if options.by is not None and searchable(term):
+        groups = tuple(column_groups(term.schema, options.by, fresh))
+    variation = divergences["total_variation"]
+    half = variation.mean.high - variation.mean.value
+    return RuleCheck(
+        name=rule_name(term),
+        text=term.rule.text(term.schema),
+        tolerance=term.tolerance,
+        verdict=verdict(variation.mean, term.tolerance),
+        points=len(fresh),
+        points_found=len(extra),
+        worst_point=variation.worst_point,
+        worst_how=split.how,
+        divergences=divergences,
+        groups=tuple(
+            GroupFigures(label, int(members.sum()), divergences=figures(members)) for label, members in groups
+        ),
+        error=half / 2.0 if math.isfinite(half) else 0.0,
+    )
+
+
+def _jackknifed(mean: Float[np.ndarray, " rows"], confidence: float) -> Figure:
+    """The mean divergence of all kept draws, its interval from leaving out groups of them in turns.
+
+    That interval counts groups: how many independent draws there are was never asked, so it is not a number.
+    """
+    value, without = float(mean[0]), mean[3:]
+    half = jackknife(without, confidence) if len(without) > 1 else np.inf
+    return Figure(value, max(value - half, 0.0), value + half, np.nan)
+
+
+def _distances(
+    drawn: Drawn,
+    term: RuleTerm,
+    points: Float[np.ndarray, "n Q"],
+    weights: Float[np.ndarray, "rows S"],
+) -> dict[str, Float[np.ndarray, "rows n"]]:
+    """Each divergence by name, for each row of weights of the kept draws."""
+    requirement, flat = term.rule.requirement, drawn.flat
+    noise = None
+    if requirement.speaks_of_noise:
+        stands_for = _stands_for(drawn)
+        some = np.flatnonzero(stands_for)
+        flat, weights = flat[some], weights[:, some] * stands_for[some]
+        weights = weights / weights.sum(axis=1, keepdims=True)
+        noise = drawn.noise_of(flat)
+    parts = [
+        requirement.distances(at.demand, shaped(drawn, term, at, values), noise, weights)
+        for at, values in case_blocks(drawn, flat, term, points)
+    ]
+    return {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
+
+
+def _stands_for(drawn: Drawn) -> Float[np.ndarray, " S"]:
+    """For how many kept draws each of the `INTEGRAL_DRAWS` stands that integrals are over; 0 for the others.
+
+    They are evenly spaced within each half: spaced over all draws they could leave one half out, whose draws
+    are every other one.
+    """
+    kept, split = drawn.mask, halves(drawn)
+    result = np.zeros(int(kept.sum()))
+    for half in (split.finding, split.estimating):
+        inside = np.flatnonzero(half[kept])
+        some = inside[evenly(len(inside), INTEGRAL_DRAWS // 2)]
+        result[some] = len(inside) / len(some)
+    return result
