@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -482,25 +482,18 @@ def affine_in_output(node: Expression) -> tuple[Expression, Expression] | None:
             first, second = affine_in_output(left), affine_in_output(right)
             if first is None or second is None:
                 return None
-            if operator == "+":
-                return plus(first[0], second[0]), plus(first[1], second[1])
-            if operator == "-":
-                return minus(first[0], second[0]), minus(first[1], second[1])
+            if operator in ("+", "-"):
+                return simplified(operator, first[0], second[0]), simplified(operator, first[1], second[1])
             if operator == "*" and not quantities(left):
                 return times(left, second[0]), times(left, second[1])
             if quantities(right):
                 return None
-            combine = times if operator == "*" else over
-            return combine(first[0], right), combine(first[1], right)
+            return simplified(operator, first[0], right), simplified(operator, first[1], right)
         case _:
             return None
 
 
 # Constructors that leave out what changes nothing ----------------------------------------------------------
-
-
-def _is(node: Expression, value: float) -> bool:
-    return isinstance(node, Number) and node.value == value
 
 
 def negative(operand: Expression) -> Expression:
@@ -513,35 +506,24 @@ def negative(operand: Expression) -> Expression:
             return Negate(operand)
 
 
-def plus(left: Expression, right: Expression) -> Expression:
-    if _is(left, 0):
-        return right
-    return left if _is(right, 0) else _folded("+", left, right)
-
-
-def minus(left: Expression, right: Expression) -> Expression:
-    if _is(right, 0):
-        return left
-    return negative(right) if _is(left, 0) else _folded("-", left, right)
-
-
-def times(left: Expression, right: Expression) -> Expression:
-    if _is(left, 0) or _is(right, 0):
-        return Number(0.0)
-    if _is(left, 1):
-        return right
-    return left if _is(right, 1) else _folded("*", left, right)
-
-
-def over(left: Expression, right: Expression) -> Expression:
-    if _is(right, 1) or (_is(left, 0) and not _is(right, 0)):
-        return left
-    return _folded("/", left, right)
-
-
-def _folded(operator: str, left: Expression, right: Expression) -> Expression:
+def simplified(operator: str, left: Expression, right: Expression) -> Expression:
+    """The arithmetic without what changes nothing, such as `0 + x`; two numbers become one."""
+    match operator, left, right:
+        case ("*", Number(0), _) | ("*", _, Number(0)):
+            return Number(0.0)
+        case ("+", Number(0), kept) | ("*", Number(1), kept):
+            return kept
+        case ("+" | "-", kept, Number(0)) | ("*" | "/", kept, Number(1)):
+            return kept
+        case ("-", Number(0), _):
+            return negative(right)
+        case ("/", Number(0), _) if right != Number(0):
+            return left
     node = Arithmetic(operator, left, right)
     if isinstance(left, Number) and isinstance(right, Number):
         value = float(evaluate(node, {}, None))
         return Number(value) if math.isfinite(value) else node
     return node
+
+
+plus, minus, times, over = (partial(simplified, operator) for operator in "+-*/")

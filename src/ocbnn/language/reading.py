@@ -33,8 +33,17 @@ from ocbnn.language.expressions import (
     text,
     undefined,
 )
-from ocbnn.language.messages import did_you_mean, listed, quoted
-from ocbnn.language.syntax import Sentence, branches, column_of, name_of, parts_of, unknown_name
+from ocbnn.language.syntax import (
+    Sentence,
+    branches,
+    column_of,
+    listed,
+    name_of,
+    parts_of,
+    quoted,
+    unknown_name,
+)
+from ocbnn.schema.reading import did_you_mean
 
 if TYPE_CHECKING:
     from ocbnn.language.syntax import Branch
@@ -337,7 +346,7 @@ def read_label(sentence: Sentence, tree: Branch, labels: Sequence[Label], what: 
     known = listed([label_text(label, names) for label in labels])
     if str(tree.data) in ("number", "minus") and all(isinstance(label, str) for label in labels):
         raise sentence.error(f"{sentence.slice(tree)} is a number; expected {what}: {known}.", tree)
-    near = did_you_mean(_written(tree), [str(label) for label in labels], lambda near: f"`{near}`")
+    near = did_you_mean(_written(tree), labels, lambda near: f"`{near}`")
     # A part of a table, such as a fold, need not show all labels.
     remedy = f" If the data do not show it, declare all labels: columns={{{column!r}: {{'levels': […]}}}}."
     raise sentence.error(f"{sentence.slice(tree)} is not {what}; known are {known}.{near}{remedy}", tree)

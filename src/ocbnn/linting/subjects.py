@@ -93,12 +93,11 @@ def _ranges(rule: Constraint, schema: Schema) -> Ranges | None:
 
 def cells_of(region: Single, space: Space) -> tuple[Cell, ...]:
     """One part of a region as cells; a condition that is not affine is carried along."""
-    box, faces, condition = region.pieces
+    box, faces, rest = region.pieces
     matrix, limits = faces_matrix(faces, space.schema.names)
     strict = np.array([face.strict for face in faces], dtype=bool)
-    carried = () if condition is None else (condition,)
     return tuple(
-        replace(with_faces(cell, matrix, limits, strict), conditions=cell.conditions + carried)
+        replace(with_faces(cell, matrix, limits, strict), conditions=cell.conditions + rest)
         for cell in _box_cells(box, space)
     )
 

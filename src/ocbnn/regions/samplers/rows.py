@@ -120,7 +120,7 @@ def nearest_rows(known: FloatArray, region: Single, schema: Schema) -> FloatArra
 
 def distances(known: FloatArray, region: Single, schema: Schema) -> FloatArray:
     """How far rows are from a region, in observed ranges; a level or condition that does not hold is 1."""
-    box, faces, condition = region.pieces
+    box, faces, rest = region.pieces
     total = np.zeros(len(known))
     for name, interval in box.intervals.items():
         column, values = schema.column(name), known[:, schema.index(name)]
@@ -134,7 +134,7 @@ def distances(known: FloatArray, region: Single, schema: Schema) -> FloatArray:
             abs(slope) * observed_width(schema.column(name)) for name, slope in face.coefficients.items()
         )
         total += np.maximum(face.value(schema.values(known)) - face.bound, 0) / (width or 1.0)
-    if condition is not None:
+    if rest:
         total += ~region.contains(known, schema)
     return total
 

@@ -15,7 +15,7 @@ from ocbnn.language.expressions import name_text, node_count, number_text
 from ocbnn.regions.intervals import FloatArray, Interval
 from ocbnn.regions.limits import Limits
 from ocbnn.regions.polytope import equalities, interior_point, polytope_of, walker
-from ocbnn.regions.sets import PROBES, Predicate, Region, Single
+from ocbnn.regions.sets import PROBES, Region, Single
 from ocbnn.schema import Column, Schema
 
 Key = Any
@@ -52,8 +52,7 @@ def kept_inside(
     draw: Draw, region: Single, schema: Schema, limits: Limits, n: int, *, walking: bool = False
 ) -> FloatArray:
     """The first n drawn points that are inside; an error, not an endless loop, where too few are."""
-    condition = region.pieces.condition
-    cost = 1 if condition is None else 1 + node_count(condition) // FEW_NODES
+    cost = 1 + sum(map(node_count, region.pieces.rest)) // FEW_NODES
     most = max(WALKS, 20 * n) if walking else max(max(TRIES, 200 * n) // cost, 20 * n)
     kept, tried, wanted = np.empty((0, len(schema.columns))), 0, max(n, 256) if walking else n
     while len(kept) < n:
@@ -79,11 +78,10 @@ def acceptance(region: Region, schema: Schema, limits: Limits) -> float:
 def is_thin(region: Region, schema: Schema) -> bool:
     """Whether half-spaces of the region are too thin for rejection."""
     for part in region.components():
-        hull = part.hull if isinstance(part, Predicate) else part
-        if not hull.pieces.faces:
+        limits = part.hull.limits(schema) if part.pieces.faces else None
+        if limits is None or len(limits.empty_columns()):
             continue
-        limits = hull.limits(schema)
-        if not len(limits.empty_columns()) and acceptance(hull, schema, limits) < THIN:
+        if acceptance(part.hull, schema, limits) < THIN:
             return True
     return False
 
@@ -238,7 +236,7 @@ def _is_reachable(region: Single, schema: Schema) -> bool:
         polytope = polytope_of(limits, region.pieces.faces, schema)
         if polytope is None or interior_point(polytope) is None:
             return False
-    if region.pieces.condition is None:
+    if not region.pieces.rest:
         return True
     probes = limits.from_unit(np.random.default_rng(0).random((4 * PROBES, len(schema.columns))))
     return bool(region.contains(probes, schema).any())
