@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
@@ -114,23 +114,9 @@ Node = Expression | Condition
 
 def children(node: Node) -> tuple[Node, ...]:
     """The nodes right below this one."""
-    match node:
-        case Negate(operand):
-            return (operand,)
-        case Arithmetic(_, left, right):
-            return (left, right)
-        case Call(_, arguments):
-            return arguments
-        case Comparison(terms, _):
-            return terms
-        case OneOf(subject, elements):
-            return (subject, *elements)
-        case And(items) | Or(items):
-            return items
-        case Not(item):
-            return (item,)
-        case _:
-            return ()
+    fields = [getattr(node, name) for name in node.__match_args__]
+    parts = [part for field in fields for part in (field if isinstance(field, tuple) else (field,))]
+    return tuple(part for part in parts if isinstance(part, Node))
 
 
 def node_count(node: Node) -> int:
@@ -290,7 +276,7 @@ WORDS = {"p", "normal", "bernoulli", "categorical", "true", "false"}
 RESERVED = KEYWORDS | FUNCTIONS.keys() | FOLDS.keys() | CONSTANTS.keys() | WORDS
 # The lexer ignores case as `re` does, for which `ı` is an `i`.
 _BARE = re.compile(rf"(?!(?:{'|'.join(sorted(RESERVED))})\Z)[^\W\d]\w*(?:\.\w+)*", re.IGNORECASE)
-_SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(5)
+_OR, _AND, _CONDITION, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(8)
 _PRECEDENCE = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "^": _POWER}
 
 
@@ -303,35 +289,30 @@ def text(node: Node, target_name: str = "y", names: Collection[str] = ()) -> str
         names: names of columns; a label that is also one of them is quoted, as the parser demands.
     """
 
-    def of(child: Node) -> str:
-        return text(child, target_name, names)
+    def at_least(precedence: int, child: Node) -> str:
+        inner = text(child, target_name, names)
+        return inner if _precedence(child) >= precedence else f"({inner})"
+
+    def joined(separator: str, precedence: int, items: Iterable[Node]) -> str:
+        return separator.join(at_least(precedence, item) for item in items)
 
     match node:
         case Always():
             return "always"
         case Comparison(terms, operators):
-            rest = (f" {operator} {of(term)}" for operator, term in zip(operators, terms[1:], strict=True))
-            return of(terms[0]) + "".join(rest)
+            signs = zip(operators, terms[1:], strict=True)
+            rest = (f" {operator} {at_least(_SUM, term)}" for operator, term in signs)
+            return at_least(_SUM, terms[0]) + "".join(rest)
         case Membership(column, levels):
             return f"{name_text(column)} {one_of(levels, names)}"
         case OneOf(subject, elements):
-            return f"{of(subject)} in {{{', '.join(map(of, elements))}}}"
+            return f"{at_least(_SUM, subject)} in {{{joined(', ', _SUM, elements)}}}"
         case And(items):
-            return " and ".join(f"({of(item)})" if isinstance(item, And | Or) else of(item) for item in items)
+            return joined(" and ", _CONDITION, items)
         case Or(items):
-            return " or ".join(f"({of(item)})" if isinstance(item, Or) else of(item) for item in items)
+            return joined(" or ", _AND, items)
         case Not(item):
-            return f"not ({of(item)})" if isinstance(item, And | Or) else f"not {of(item)}"
-        case _:
-            return _arithmetic_text(node, target_name, names)
-
-
-def _arithmetic_text(node: Expression, target_name: str, names: Collection[str]) -> str:
-    def at_least(precedence: int, child: Expression) -> str:
-        inner = _arithmetic_text(child, target_name, names)
-        return inner if _precedence(child) >= precedence else f"({inner})"
-
-    match node:
+            return f"not {at_least(_CONDITION, item)}"
         case Number(value):
             return number_text(value)
         case ColumnRef(name):
@@ -348,10 +329,10 @@ def _arithmetic_text(node: Expression, target_name: str, names: Collection[str])
             precedence = _PRECEDENCE[operator]
             return f"{at_least(precedence, left)} {operator} {at_least(precedence + 1, right)}"
         case Call(function, arguments):
-            return f"{function}({', '.join(at_least(_SUM, argument) for argument in arguments)})"
+            return f"{function}({joined(', ', _SUM, arguments)})"
 
 
-def _precedence(node: Expression) -> int:
+def _precedence(node: Node) -> int:
     match node:
         case Arithmetic(operator=operator):
             return _PRECEDENCE[operator]
@@ -359,6 +340,12 @@ def _precedence(node: Expression) -> int:
             return _UNARY
         case Number(value) if value < 0:
             return _UNARY
+        case Or():
+            return _OR
+        case And():
+            return _AND
+        case Always() | Comparison() | Membership() | OneOf() | Not():
+            return _CONDITION
         case _:
             return _ATOM
 

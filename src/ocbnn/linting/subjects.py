@@ -27,7 +27,7 @@ from ocbnn.linting.geometry import (
     with_faces,
 )
 from ocbnn.regions import Box, Interval, Region, sample
-from ocbnn.regions.limits import coded_labels
+from ocbnn.regions.limits import Limits, coded_labels
 from ocbnn.regions.polytope import faces_matrix
 from ocbnn.regions.sets import Single
 from ocbnn.rules.constraint import Constraint
@@ -144,14 +144,10 @@ def _within(cell: Cell, intervals: Mapping[str, Interval], space: Space) -> Cell
 
 def draws(cell: Cell, space: Space, n: int) -> Floats:
     """A cell's centre, and n points spread over its box, near the observed range where it has no end."""
-    low, high = window(cell, space)
-    unit = np.random.default_rng(0).random((n, len(low)))
-    points = low + unit * (high - low)
-    whole = np.floor(low + unit * (high - low + 1))
-    points = np.where(space.integral, np.clip(whole, low, high), points)
-    for index, allowed in cell.codes.items():
-        options = np.array(sorted(allowed), dtype=float)
-        points[:, index] = options[(unit[:, index] * len(options)).astype(int)]
+    options = (cell.codes.get(index) for index in range(len(cell.low)))
+    codes = tuple(None if some is None else np.array(sorted(some), dtype=float) for some in options)
+    limits = Limits(*window(cell, space), space.integral, codes)
+    points = limits.from_unit(np.random.default_rng(0).random((n, len(codes))))
     deepest = interior_point(cell, space)
     return points if deepest is None else np.concatenate([deepest[None], points])
 

@@ -63,10 +63,6 @@ class Limits:
         """Which points lie between the ends."""
         return np.all((coded >= self.low) & (coded <= self.high), axis=1)
 
-    def with_ends(self, low: FloatArray, high: FloatArray) -> Limits:
-        """The same columns between other ends."""
-        return replace(self, low=low, high=high)
-
 
 def coded_labels(column: Column, labels: Collection[Label]) -> FloatArray:
     """The coded values, in order: indices of a category's levels, or the numbers themselves."""
@@ -172,15 +168,11 @@ def growable_sides(
     schema: Schema, intervals: Mapping[str, Interval], limits: Limits
 ) -> tuple[BoolArray, BoolArray]:
     """The sides of each column that neither the rule nor a declared bound ends: where a region may grow."""
-    sides = []
-    for column, codes in zip(schema.columns, limits.codes, strict=True):
-        interval = intervals.get(column.name, Interval())
-        numeric = codes is None
-        low = numeric and math.isinf(interval.low) and math.isinf(column.bounds[0])
-        high = numeric and math.isinf(interval.high) and math.isinf(column.bounds[1])
-        sides.append((low, high))
-    low_sides, high_sides = np.array(sides, dtype=bool).reshape(-1, 2).T
-    return low_sides, high_sides
+    ruled = [intervals.get(column.name, Interval()) for column in schema.columns]
+    numeric = [codes is None for codes in limits.codes]
+    free = np.isinf([(interval.low, interval.high) for interval in ruled])
+    low, high = (free & np.isinf([column.bounds for column in schema.columns])).T & numeric
+    return low, high
 
 
 def grown(limits: Limits, schema: Schema, sides: tuple[BoolArray, BoolArray], share: float) -> Limits:
@@ -188,7 +180,8 @@ def grown(limits: Limits, schema: Schema, sides: tuple[BoolArray, BoolArray], sh
     width = np.array([observed_width(column) for column in schema.columns]) * share
     width = np.where(limits.discrete, np.ceil(width), width)
     possible_low, possible_high = np.array([possible_ends(column) for column in schema.columns]).T
-    return limits.with_ends(
-        np.maximum(np.where(sides[0], limits.low - width, limits.low), possible_low),
-        np.minimum(np.where(sides[1], limits.high + width, limits.high), possible_high),
+    return replace(
+        limits,
+        low=np.maximum(np.where(sides[0], limits.low - width, limits.low), possible_low),
+        high=np.minimum(np.where(sides[1], limits.high + width, limits.high), possible_high),
     )

@@ -151,7 +151,7 @@ def face_limits(
 class Polytope:
     """{z : matrix z ≤ bound} over the free columns, z = (x − low) / size; equalities are solved for others.
 
-    The pivots are pivot_constant − pivot_matrix z, in their own scaled units.
+    The pivots are pivot_constant − pivot_matrix z, in their own scaled units. The centre is a point inside.
     """
 
     matrix: FloatArray
@@ -161,10 +161,11 @@ class Polytope:
     pivots: Indices
     pivot_matrix: FloatArray
     pivot_constant: FloatArray
+    centre: FloatArray
 
 
 def polytope_of(limits: Limits, faces: Sequence[HalfSpace], schema: Schema) -> Polytope | None:
-    """The half-spaces over those of their columns that can vary; None where they contradict each other."""
+    """The half-spaces over those of their columns that can vary; None where there is no point in them."""
     equal, unequal = equalities(faces)
     size = limits.high - limits.low
     used = {schema.index(name) for face in faces for name in face.coefficients}
@@ -189,7 +190,11 @@ def polytope_of(limits: Limits, faces: Sequence[HalfSpace], schema: Schema) -> P
     if np.any(np.where(strict, bound <= FLAT, bound < -1e-9)[~kept]):
         return None
     matrix, bound = _normalised(matrix[kept], bound[kept])
-    return Polytope(matrix, bound, strict[kept], columns[free], columns[pivots], pivot_matrix, pivot_constant)
+    strict, free, pivots = strict[kept], columns[free], columns[pivots]
+    centre = interior_point(matrix, bound, strict)
+    if centre is None:
+        return None
+    return Polytope(matrix, bound, strict, free, pivots, pivot_matrix, pivot_constant, centre)
 
 
 def _eliminate(
@@ -215,22 +220,22 @@ def _eliminate(
     return np.array(pivots, dtype=np.intp), free, rows[kept][:, free], rows[kept][:, count]
 
 
-def interior_point(polytope: Polytope) -> FloatArray | None:
-    """The Chebyshev centre, farthest from every face in scaled units; None where the polytope is empty."""
-    centre, distance = _deepest(polytope, np.ones(len(polytope.matrix), dtype=bool))
-    if distance <= FLAT and polytope.strict.any():  # a flat polytope may still be clear of its open faces
-        distance = _deepest(polytope, polytope.strict)[1] - 2 * FLAT
+def interior_point(matrix: FloatArray, bound: FloatArray, strict: BoolArray) -> FloatArray | None:
+    """The Chebyshev centre of {z : matrix z ≤ bound}, farthest from every face; None where it is empty."""
+    centre, distance = _deepest(matrix, bound, np.ones(len(matrix), dtype=bool))
+    if distance <= FLAT and strict.any():  # a flat polytope may still be clear of its open faces
+        distance = _deepest(matrix, bound, strict)[1] - 2 * FLAT
     return centre if distance >= -FLAT else None
 
 
-def _deepest(polytope: Polytope, faces: BoolArray) -> tuple[FloatArray, float]:
+def _deepest(matrix: FloatArray, bound: FloatArray, faces: BoolArray) -> tuple[FloatArray, float]:
     """The point farthest from some of the faces, and that distance; −inf where there is no point at all."""
-    count = len(polytope.free)
+    count = matrix.shape[1]
     if not count:
         return np.empty(0), 0.0
-    rows = np.hstack([polytope.matrix, faces[:, None].astype(float)])
+    rows = np.hstack([matrix, faces[:, None].astype(float)])
     objective = np.append(np.zeros(count), -1.0)
-    solution = linear_program(objective, rows, polytope.bound, [(None, None)] * count + [(None, 1.0)])
+    solution = linear_program(objective, rows, bound, [(None, None)] * count + [(None, 1.0)])
     return (np.empty(0), -np.inf) if solution is None else (solution[:-1], float(solution[-1]))
 
 
@@ -306,13 +311,12 @@ def walker(
     caller keeps those.
     """
     polytope = polytope_of(limits, faces, schema)
-    centre = None if polytope is None else interior_point(polytope)
-    if polytope is None or centre is None:
+    if polytope is None:
         return None
     extremes = extreme_points(polytope)
 
     def draw(count: int) -> FloatArray:
-        moved = hit_and_run(generator, polytope, spread_points(generator, extremes, centre, count))
+        moved = hit_and_run(generator, polytope, spread_points(generator, extremes, polytope.centre, count))
         if limits.discrete[polytope.free].any():
             moved = _whole(generator, polytope, moved, limits)
         others = limits.from_unit(generator.random((count, len(schema.columns))))
@@ -326,11 +330,10 @@ def corners(
 ) -> FloatArray:
     """Corners of the half-spaces themselves, moved in a little; other columns as in the box's corners."""
     polytope = polytope_of(limits, faces, schema)
-    centre = None if polytope is None else interior_point(polytope)
-    if polytope is None or centre is None:
+    if polytope is None:
         return boxed[:0]
     extremes = np.unique(extreme_points(polytope, directions).round(12), axis=0)
-    moved = (1 - INSET) * extremes + INSET * centre
+    moved = (1 - INSET) * extremes + INSET * polytope.centre
     count = max(len(moved), len(boxed))
     return _placed(
         np.resize(moved, (count, moved.shape[1])),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -288,7 +288,7 @@ class Union(Region):
         kept = [limits for limits in found if not len(limits.empty_columns())] or found
         if not kept:
             everything = limits_of(schema, {}, {})
-            return everything.with_ends(np.ones_like(everything.low), np.zeros_like(everything.high))
+            return replace(everything, low=np.ones_like(everything.low), high=np.zeros_like(everything.high))
         low = np.min([limits.low for limits in kept], axis=0)
         high = np.max([limits.high for limits in kept], axis=0)
         codes = tuple(

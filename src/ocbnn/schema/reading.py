@@ -116,21 +116,17 @@ def _family_of_objects(series: pd.Series, name: str) -> Family:
     present = np.flatnonzero(~missing(series))
     if not len(present):
         return "text"
-    values = series.to_numpy(dtype=object)
-    first: tuple[Family, int] | None = None
-    for position in present:
-        this = _family_of_value(values[position], name, series.index, int(position))
-        if first is None:
-            first = this, int(position)
-        elif first[0] != this:
-            raise SchemaError(
-                f"Column {name!r} mixes kinds of values: {values[first[1]]!r} in "
-                f"{row_name(series.index, first[1])}, {values[position]!r} in "
-                f"{row_name(series.index, int(position))}. Make it all numbers "
-                f"(`pandas.to_numeric`) or all text (`frame[{name!r}].astype(str)`)."
-            )
-    assert first is not None
-    return first[0]
+    values, index = series.to_numpy(dtype=object), series.index
+    families = ((int(place), _family_of_value(values[place], name, index, int(place))) for place in present)
+    first, found = next(families)
+    other = next((place for place, this in families if this != found), None)
+    if other is None:
+        return found
+    raise SchemaError(
+        f"Column {name!r} mixes kinds of values: {values[first]!r} in {row_name(index, first)}, "
+        f"{values[other]!r} in {row_name(index, other)}. Make it all numbers "
+        f"(`pandas.to_numeric`) or all text (`frame[{name!r}].astype(str)`)."
+    )
 
 
 def _family_of_value(value: object, name: str, index: pd.Index, position: int) -> Family:
