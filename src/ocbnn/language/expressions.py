@@ -150,13 +150,7 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "^": np.power,
 }
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
-    "abs": np.abs,
+    name: getattr(np, name) for name in ("sin", "cos", "tan", "exp", "log", "sqrt", "abs")
 }
 FOLDS: dict[str, Callable[[Any, Any], Any]] = {"min": np.minimum, "max": np.maximum}  # of two or more
 CONSTANTS = {"pi": math.pi}
@@ -389,11 +383,8 @@ class Affine:
     constant: float
 
     def plus(self, other: Affine) -> Affine:
-        names = self.coefficients.keys() | other.coefficients.keys()
-        sums = {
-            name: self.coefficients.get(name, 0.0) + other.coefficients.get(name, 0.0)
-            for name in sorted(names)
-        }
+        one, two = self.coefficients, other.coefficients
+        sums = {name: one.get(name, 0.0) + two.get(name, 0.0) for name in sorted(one.keys() | two.keys())}
         return Affine({name: a for name, a in sums.items() if a != 0}, self.constant + other.constant)
 
     def times(self, factor: float) -> Affine:

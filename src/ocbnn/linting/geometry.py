@@ -318,12 +318,9 @@ def _units(cell: Cell, space: Space) -> Floats:
 
 def _centre(cell: Cell, space: Space) -> Floats:
     """A point well inside the bounds and levels, within the observed range where they meet."""
-    low, high = cell.low.copy(), cell.high.copy()
-    meets = (np.maximum(low, space.observed_low) < np.minimum(high, space.observed_high)) & np.isfinite(
-        space.observed_high - space.observed_low
-    )
-    low = np.where(meets, np.maximum(low, space.observed_low), low)
-    high = np.where(meets, np.minimum(high, space.observed_high), high)
+    first, last = np.maximum(cell.low, space.observed_low), np.minimum(cell.high, space.observed_high)
+    meets = (first < last) & np.isfinite(space.observed_high - space.observed_low)
+    low, high = np.where(meets, first, cell.low), np.where(meets, last, cell.high)
     step = space.width / 4
     low, high = (
         np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - step, 0.0)),

@@ -112,7 +112,8 @@ def _alternatives(subject: Subject, space: Space) -> list[Alternative]:
     """As the rule wrote them where it did: a region leaves out alternatives that are plainly empty."""
     condition, schema = subject.rule.condition, space.schema
     if not isinstance(condition, Or):
-        return [Alternative(part.text(), part, cells_of(part, space)) for part in subject.parts]
+        parts = subject.rule.region.components()
+        return [Alternative(part.text(), part, cells_of(part, space)) for part in parts]
     target = schema.target.name if schema.target is not None else "y"
     found = []
     for item in condition.items:

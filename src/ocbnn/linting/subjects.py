@@ -49,15 +49,14 @@ class Subject:
 
     Attributes:
         label: the rule's name, or its canonical text.
-        parts: the regions it is the union of.
-        cells: these, cut by the declared bounds, that have points; exact ones, or outer approximations.
+        cells: the pieces of its region, cut by the declared bounds, that have points: exact, or outer
+            approximations.
         ranges: what it asks for at any x; None where that is not affine in x.
         points: coded points inside the region and the declared bounds.
     """
 
     rule: Constraint
     label: str
-    parts: tuple[Single, ...]
     cells: tuple[Cell, ...]
     ranges: Ranges | None
     points: Floats
@@ -73,12 +72,12 @@ class Subject:
 
 def prepare(rule: Constraint, space: Space, data: Floats | None) -> Subject:
     """Take a rule apart."""
-    parts = rule.region.components()
-    inside = (bounded(cell, *space.declared, space) for part in parts for cell in cells_of(part, space))
+    pieces = (cell for part in rule.region.components() for cell in cells_of(part, space))
+    inside = (bounded(cell, *space.declared, space) for cell in pieces)
     cells = tuple(cell for cell in inside if not is_empty(cell, space))
     points = _points_inside(rule.region, cells, space, data) if cells else np.empty((0, len(space.low)))
     label = rule.name or rule.text(space.schema)
-    return Subject(rule, label, parts, cells, _ranges(rule, space.schema), points)
+    return Subject(rule, label, cells, _ranges(rule, space.schema), points)
 
 
 def _ranges(rule: Constraint, schema: Schema) -> Ranges | None:

@@ -114,12 +114,11 @@ def codes_of(column: Column, interval: Interval, labels: Collection[Label] | Non
 
 def possible_ends(column: Column) -> tuple[float, float]:
     """The least and the largest value a column can take: as declared, and where its logarithm exists."""
-    low, high = Interval(*column.bounds).closed_ends(integer=column.kind == "integer")
+    integer = column.kind == "integer"
+    low, high = Interval(*column.bounds).closed_ends(integer=integer)
     if column.transform == "log":
-        low = max(
-            low,
-            Interval(low=-column.offset, low_closed=False).closed_ends(integer=column.kind == "integer")[0],
-        )
+        above = Interval(low=-column.offset, low_closed=False)
+        low = max(low, above.closed_ends(integer=integer)[0])
     return low, high
 
 
@@ -127,25 +126,17 @@ def _ends(column: Column, interval: Interval) -> tuple[float, float]:
     if interval.is_empty:
         return 1.0, 0.0
     integer = column.kind == "integer"
-    observed_low, observed_high = column.observed
+    (seen_low, seen_high), (bound_low, bound_high) = column.observed, column.bounds
     if integer:
-        observed_low, observed_high = math.floor(observed_low), math.ceil(observed_high)
+        seen_low, seen_high = math.floor(seen_low), math.ceil(seen_high)
     possible_low, possible_high = possible_ends(column)
     low, high = first, last = interval.closed_ends(integer=integer)
     if low == -math.inf:
-        threshold = min(last, possible_high)
-        low = (
-            column.bounds[0]
-            if math.isfinite(column.bounds[0])
-            else min(observed_low, past(column, threshold, -1))
-        )
+        beyond = past(column, min(last, possible_high), -1)
+        low = bound_low if math.isfinite(bound_low) else min(seen_low, beyond)
     if high == math.inf:
-        threshold = max(first, possible_low)
-        high = (
-            column.bounds[1]
-            if math.isfinite(column.bounds[1])
-            else max(observed_high, past(column, threshold, 1))
-        )
+        beyond = past(column, max(first, possible_low), 1)
+        high = bound_high if math.isfinite(bound_high) else max(seen_high, beyond)
     return max(low, possible_low), min(high, possible_high)
 
 

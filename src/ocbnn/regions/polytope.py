@@ -154,9 +154,11 @@ class Polytope:
     The pivots are pivot_constant − pivot_matrix z, in their own scaled units. The centre is a point inside.
     """
 
+    limits: Limits
+    schema: Schema
+    equal: tuple[HalfSpace, ...]
     matrix: FloatArray
     bound: FloatArray
-    strict: BoolArray
     free: Indices
     pivots: Indices
     pivot_matrix: FloatArray
@@ -190,11 +192,11 @@ def polytope_of(limits: Limits, faces: Sequence[HalfSpace], schema: Schema) -> P
     if np.any(np.where(strict, bound <= FLAT, bound < -1e-9)[~kept]):
         return None
     matrix, bound = _normalised(matrix[kept], bound[kept])
-    strict, free, pivots = strict[kept], columns[free], columns[pivots]
-    centre = interior_point(matrix, bound, strict)
+    centre = interior_point(matrix, bound, strict[kept])
     if centre is None:
         return None
-    return Polytope(matrix, bound, strict, free, pivots, pivot_matrix, pivot_constant, centre)
+    free, pivots = columns[free], columns[pivots]
+    return Polytope(limits, schema, equal, matrix, bound, free, pivots, pivot_matrix, pivot_constant, centre)
 
 
 def _eliminate(
@@ -318,9 +320,9 @@ def walker(
     def draw(count: int) -> FloatArray:
         moved = hit_and_run(generator, polytope, spread_points(generator, extremes, polytope.centre, count))
         if limits.discrete[polytope.free].any():
-            moved = _whole(generator, polytope, moved, limits)
+            moved = _whole(generator, polytope, moved)
         others = limits.from_unit(generator.random((count, len(schema.columns))))
-        return _placed(moved, polytope, others, limits, faces, schema)
+        return _placed(moved, polytope, others)
 
     return draw
 
@@ -335,39 +337,25 @@ def corners(
     extremes = np.unique(extreme_points(polytope, directions).round(12), axis=0)
     moved = (1 - INSET) * extremes + INSET * polytope.centre
     count = max(len(moved), len(boxed))
-    return _placed(
-        np.resize(moved, (count, moved.shape[1])),
-        polytope,
-        np.resize(boxed, (count, boxed.shape[1])),
-        limits,
-        faces,
-        schema,
-    )
+    moved, others = (np.resize(some, (count, some.shape[1])) for some in (moved, boxed))
+    return _placed(moved, polytope, others)
 
 
-def _placed(
-    moved: FloatArray,
-    polytope: Polytope,
-    others: FloatArray,
-    limits: Limits,
-    faces: Sequence[HalfSpace],
-    schema: Schema,
-) -> FloatArray:
+def _placed(moved: FloatArray, polytope: Polytope, others: FloatArray) -> FloatArray:
     """Coded points: scaled free columns put in their places among the others, solved columns after them."""
-    points = others.copy()
+    points, limits = others.copy(), polytope.limits
     free, pivots, size = polytope.free, polytope.pivots, limits.high - limits.low
     solved = polytope.pivot_constant - moved @ polytope.pivot_matrix.T
     points[:, free] = np.clip(limits.low[free] + size[free] * moved, limits.low[free], limits.high[free])
     points[:, pivots] = limits.low[pivots] + size[pivots] * solved
     whole = np.array([index for index in (*free, *pivots) if limits.discrete[index]], dtype=np.intp)
     points[:, whole] = np.round(points[:, whole])
-    return _met_exactly(points, pivots, faces, schema)
+    return _met_exactly(points, polytope)
 
 
-def _whole(
-    generator: np.random.Generator, polytope: Polytope, moved: FloatArray, limits: Limits
-) -> FloatArray:
-    free = polytope.free
+def _whole(generator: np.random.Generator, polytope: Polytope, moved: FloatArray) -> FloatArray:
+    """The points with whole numbers in discrete columns, each column redrawn given the others."""
+    free, limits = polytope.free, polytope.limits
     size, discrete = (limits.high - limits.low)[free], limits.discrete[free]
     moved = np.where(discrete, np.round(moved * size) / size, moved)
     for _ in range(SWEEPS):
@@ -394,19 +382,14 @@ def _room(polytope: Polytope, moved: FloatArray, index: int) -> tuple[FloatArray
     return below, above
 
 
-def _met_exactly(
-    points: FloatArray, pivots: Indices, faces: Sequence[HalfSpace], schema: Schema
-) -> FloatArray:
+def _met_exactly(points: FloatArray, polytope: Polytope) -> FloatArray:
     """Solves the equalities again in raw units: they leave no room for the rounding of scaled ones."""
-    equal, _ = equalities(faces)
-    names = [schema.names[index] for index in pivots]
-    for face in equal:
-        mine = [name for name in names if name in face.coefficients]
-        if len(mine) != 1:
+    names = {polytope.schema.names[index] for index in polytope.pivots}
+    for face in polytope.equal:
+        solved, *others = names.intersection(face.coefficients) or [None]
+        if solved is None or others:
             continue
-        index = schema.index(mine[0])
-        values = schema.values(points)
-        slope = face.coefficients[mine[0]]
-        rest = HalfSpace({n: c for n, c in face.coefficients.items() if n != mine[0]}, 0.0).value(values)
-        points[:, index] = (face.bound - rest) / slope
+        rest = HalfSpace({name: slope for name, slope in face.coefficients.items() if name != solved}, 0.0)
+        value = (face.bound - rest.value(polytope.schema.values(points))) / face.coefficients[solved]
+        points[:, polytope.schema.index(solved)] = value
     return points

@@ -34,7 +34,8 @@ def infer_column(series: pd.Series, name: str, declared: Mapping[str, Any]) -> C
     options = _checked(declared, name, COLUMN_OPTIONS)
     absent = _require_some(series, name)
     unit, count = options.get("unit"), int(absent.sum())
-    kind: Kind = options.get("kind") or ("category" if "levels" in options else guess_kind(series, name))
+    declares_levels = options.get("levels") is not None
+    kind: Kind = options.get("kind") or ("category" if declares_levels else guess_kind(series, name))
     if kind == "category":
         for option in ("bounds", "offset", "transform"):
             if options.get(option) not in (None, "none"):
@@ -43,7 +44,7 @@ def infer_column(series: pd.Series, name: str, declared: Mapping[str, Any]) -> C
                 )
         levels = _levels(series[~absent], name, options.get("levels"))
         return Column(name, "category", (0, len(levels) - 1), levels=levels, unit=unit, missing=count)
-    if options.get("levels") is not None:
+    if declares_levels:
         raise SchemaError(f"Column {name!r} is declared {kind}, but only a category has levels.")
     values = reading.read_numbers(series, name)
     transform: Any = options.get("transform") or ("none" if kind == "binary" else "standardize")
