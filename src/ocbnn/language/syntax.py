@@ -258,7 +258,9 @@ def column_of(sentence: Sentence, term: Branch) -> Column | None:
     return sentence.schema.column(name) if name in sentence.schema.names else None
 
 
-def unknown_name(sentence: Sentence, tree: Branch, name: str) -> RuleError:
+def no_column(sentence: Sentence, tree: Branch) -> RuleError:
+    """The error for a name that is neither a column's nor the target's."""
+    name = name_of(tree)
     if sentence.text[tree.meta.end_pos :].lstrip().startswith("(") and name.isidentifier():
         return sentence.error(unknown_function(name), tree)
     schema = sentence.schema
