@@ -5,7 +5,7 @@ import pytest
 
 from lint_cases import CLINIC, COLOURS, LINE, applies, kinds, linted, row_of, rules_of
 from ocbnn.linting import lint
-from ocbnn.linting.contradictions import MOST_FINDINGS
+from ocbnn.linting.comparisons import MOST_FINDINGS
 from ocbnn.regions import Box, Everywhere, Interval
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Column, Schema, Target

@@ -27,8 +27,8 @@ def cells(condition, schema=LINE):
         else f"{schema.target.name} = {schema.target.classes[0]}"
     )
     (rule,) = rules_of((f"if {condition} then {output}",), schema)
-    space = Space.of(schema)
-    return [cell for part in rule.region.components() for cell in cells_of(part, schema, space)], space
+    space = Space(schema)
+    return [cell for part in rule.region.components() for cell in cells_of(part, space)], space
 
 
 def one_cell(condition, schema=LINE):
@@ -159,7 +159,7 @@ def test_cover_is_decided_with_open_and_closed_ends(inner, outer, expected):
 
 
 def test_cover_knows_whole_numbers_and_labels():
-    space = Space.of(CLINIC)
+    space = Space(CLINIC)
     (narrow,), _ = cells("2 < age < 5 and ward = ICU", CLINIC)
     assert covered(narrow, cells("3 <= age <= 4", CLINIC)[0], space, [512])
     assert covered(narrow, cells("age <= 3 or age >= 4", CLINIC)[0], space, [512])
@@ -192,13 +192,13 @@ def test_interior_points_lie_inside_for_every_filled_condition():
         (rule,) = rules_of((f"if {condition} then y > 0",), LINE)
         point = interior_point(*one_cell(condition))
         found = simplest(
-            point, Space.of(LINE), lambda p, rule=rule: bool(rule.region.contains(p[None], LINE)[0])
+            point, Space(LINE), lambda p, rule=rule: bool(rule.region.contains(p[None], LINE)[0])
         )
         assert found is not None, condition
 
 
 def test_the_simplest_point_has_few_digits_and_whole_columns_stay_whole():
-    space = Space.of(CLINIC)
+    space = Space(CLINIC)
     point = np.array([40.0, 3.14159, 0.123456, 55.5555, 3.0, 1.0, 2.0, 0.0])
     assert simplest(point, space, lambda p: True)[[0, 4, 5, 6]].tolist() == [40.0, 3.0, 1.0, 2.0]
     assert simplest(point, space, lambda p: abs(p[1] - 3.14159) < 0.02)[1] == 3.14

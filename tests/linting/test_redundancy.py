@@ -141,3 +141,8 @@ def test_whole_number_tables_agree_with_enumeration():
 def test_rules_that_allow_nothing_where_nothing_was_found_imply_nothing():
     assert redundant("if sin(x) > 2 then y > 2 and y < 1", "if sin(x) > 2 and z > 0 then y > 0") == []
     assert redundant("if sin(x) > 2 then y > 0", "if sin(x) > 2 and z > 0 then y > 2 and y < 1") == []
+
+
+def test_many_alternatives_are_counted_before_they_are_listed():
+    allowed = " or ".join(f"{3 * k} <= y <= {3 * k + 1}" for k in range(30))
+    assert redundant(f"if x > 0 then {allowed}", f"if x > 1 then {allowed}") == []

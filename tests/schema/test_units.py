@@ -163,6 +163,14 @@ class TestRoundTrips:
         back = schema.to_raw(schema.to_model(schema.encode(pd.DataFrame({"c": values}))))
         assert schema.decode(back)["c"].tolist() == values
 
+    @pytest.mark.parametrize("levels", [(2**53 + 1, 1.5), (True, 1.5), (2**70, 2**53 + 1)])
+    def test_numeric_levels_of_several_types_exactly(self, levels):
+        schema = Schema((Column("c", "category", (0, 1), levels=levels),))
+        coded = np.array([[1.0], [0.0]])
+        assert schema.encode(schema.decode(coded)).tolist() == coded.tolist()
+        target = Target("t", "classification", classes=levels)
+        assert target.to_model(target.to_raw([1, 0])).tolist() == [1, 0]
+
     @settings(max_examples=100, deadline=None)
     @given(
         st.one_of(

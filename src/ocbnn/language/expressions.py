@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,23 +114,9 @@ Node = Expression | Condition
 
 def children(node: Node) -> tuple[Node, ...]:
     """The nodes right below this one."""
-    match node:
-        case Negate(operand):
-            return (operand,)
-        case Arithmetic(_, left, right):
-            return (left, right)
-        case Call(_, arguments):
-            return arguments
-        case Comparison(terms, _):
-            return terms
-        case OneOf(subject, elements):
-            return (subject, *elements)
-        case And(items) | Or(items):
-            return items
-        case Not(item):
-            return (item,)
-        case _:
-            return ()
+    fields = [getattr(node, name) for name in node.__match_args__]
+    parts = [part for field in fields for part in (field if isinstance(field, tuple) else (field,))]
+    return tuple(part for part in parts if isinstance(part, Node))
 
 
 def node_count(node: Node) -> int:
@@ -164,13 +150,7 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "^": np.power,
 }
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "exp": np.exp,
-    "log": np.log,
-    "sqrt": np.sqrt,
-    "abs": np.abs,
+    name: getattr(np, name) for name in ("sin", "cos", "tan", "exp", "log", "sqrt", "abs")
 }
 FOLDS: dict[str, Callable[[Any, Any], Any]] = {"min": np.minimum, "max": np.maximum}  # of two or more
 CONSTANTS = {"pi": math.pi}
@@ -290,7 +270,7 @@ WORDS = {"p", "normal", "bernoulli", "categorical", "true", "false"}
 RESERVED = KEYWORDS | FUNCTIONS.keys() | FOLDS.keys() | CONSTANTS.keys() | WORDS
 # The lexer ignores case as `re` does, for which `ı` is an `i`.
 _BARE = re.compile(rf"(?!(?:{'|'.join(sorted(RESERVED))})\Z)[^\W\d]\w*(?:\.\w+)*", re.IGNORECASE)
-_SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(5)
+_OR, _AND, _CONDITION, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = range(8)
 _PRECEDENCE = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "^": _POWER}
 
 
@@ -303,35 +283,30 @@ def text(node: Node, target_name: str = "y", names: Collection[str] = ()) -> str
         names: names of columns; a label that is also one of them is quoted, as the parser demands.
     """
 
-    def of(child: Node) -> str:
-        return text(child, target_name, names)
+    def at_least(precedence: int, child: Node) -> str:
+        inner = text(child, target_name, names)
+        return inner if _precedence(child) >= precedence else f"({inner})"
+
+    def joined(separator: str, precedence: int, items: Iterable[Node]) -> str:
+        return separator.join(at_least(precedence, item) for item in items)
 
     match node:
         case Always():
             return "always"
         case Comparison(terms, operators):
-            rest = (f" {operator} {of(term)}" for operator, term in zip(operators, terms[1:], strict=True))
-            return of(terms[0]) + "".join(rest)
+            signs = zip(operators, terms[1:], strict=True)
+            rest = (f" {operator} {at_least(_SUM, term)}" for operator, term in signs)
+            return at_least(_SUM, terms[0]) + "".join(rest)
         case Membership(column, levels):
             return f"{name_text(column)} {one_of(levels, names)}"
         case OneOf(subject, elements):
-            return f"{of(subject)} in {{{', '.join(map(of, elements))}}}"
+            return f"{at_least(_SUM, subject)} in {{{joined(', ', _SUM, elements)}}}"
         case And(items):
-            return " and ".join(f"({of(item)})" if isinstance(item, And | Or) else of(item) for item in items)
+            return joined(" and ", _CONDITION, items)
         case Or(items):
-            return " or ".join(f"({of(item)})" if isinstance(item, Or) else of(item) for item in items)
+            return joined(" or ", _AND, items)
         case Not(item):
-            return f"not ({of(item)})" if isinstance(item, And | Or) else f"not {of(item)}"
-        case _:
-            return _arithmetic_text(node, target_name, names)
-
-
-def _arithmetic_text(node: Expression, target_name: str, names: Collection[str]) -> str:
-    def at_least(precedence: int, child: Expression) -> str:
-        inner = _arithmetic_text(child, target_name, names)
-        return inner if _precedence(child) >= precedence else f"({inner})"
-
-    match node:
+            return f"not {at_least(_CONDITION, item)}"
         case Number(value):
             return number_text(value)
         case ColumnRef(name):
@@ -348,10 +323,10 @@ def _arithmetic_text(node: Expression, target_name: str, names: Collection[str])
             precedence = _PRECEDENCE[operator]
             return f"{at_least(precedence, left)} {operator} {at_least(precedence + 1, right)}"
         case Call(function, arguments):
-            return f"{function}({', '.join(at_least(_SUM, argument) for argument in arguments)})"
+            return f"{function}({joined(', ', _SUM, arguments)})"
 
 
-def _precedence(node: Expression) -> int:
+def _precedence(node: Node) -> int:
     match node:
         case Arithmetic(operator=operator):
             return _PRECEDENCE[operator]
@@ -359,6 +334,12 @@ def _precedence(node: Expression) -> int:
             return _UNARY
         case Number(value) if value < 0:
             return _UNARY
+        case Or():
+            return _OR
+        case And():
+            return _AND
+        case Always() | Comparison() | Membership() | OneOf() | Not():
+            return _CONDITION
         case _:
             return _ATOM
 
@@ -402,11 +383,8 @@ class Affine:
     constant: float
 
     def plus(self, other: Affine) -> Affine:
-        names = self.coefficients.keys() | other.coefficients.keys()
-        sums = {
-            name: self.coefficients.get(name, 0.0) + other.coefficients.get(name, 0.0)
-            for name in sorted(names)
-        }
+        one, two = self.coefficients, other.coefficients
+        sums = {name: one.get(name, 0.0) + two.get(name, 0.0) for name in sorted(one.keys() | two.keys())}
         return Affine({name: a for name, a in sums.items() if a != 0}, self.constant + other.constant)
 
     def times(self, factor: float) -> Affine:
@@ -482,25 +460,18 @@ def affine_in_output(node: Expression) -> tuple[Expression, Expression] | None:
             first, second = affine_in_output(left), affine_in_output(right)
             if first is None or second is None:
                 return None
-            if operator == "+":
-                return plus(first[0], second[0]), plus(first[1], second[1])
-            if operator == "-":
-                return minus(first[0], second[0]), minus(first[1], second[1])
+            if operator in ("+", "-"):
+                return simplified(operator, first[0], second[0]), simplified(operator, first[1], second[1])
             if operator == "*" and not quantities(left):
                 return times(left, second[0]), times(left, second[1])
             if quantities(right):
                 return None
-            combine = times if operator == "*" else over
-            return combine(first[0], right), combine(first[1], right)
+            return simplified(operator, first[0], right), simplified(operator, first[1], right)
         case _:
             return None
 
 
 # Constructors that leave out what changes nothing ----------------------------------------------------------
-
-
-def _is(node: Expression, value: float) -> bool:
-    return isinstance(node, Number) and node.value == value
 
 
 def negative(operand: Expression) -> Expression:
@@ -513,35 +484,24 @@ def negative(operand: Expression) -> Expression:
             return Negate(operand)
 
 
-def plus(left: Expression, right: Expression) -> Expression:
-    if _is(left, 0):
-        return right
-    return left if _is(right, 0) else _folded("+", left, right)
-
-
-def minus(left: Expression, right: Expression) -> Expression:
-    if _is(right, 0):
-        return left
-    return negative(right) if _is(left, 0) else _folded("-", left, right)
-
-
-def times(left: Expression, right: Expression) -> Expression:
-    if _is(left, 0) or _is(right, 0):
-        return Number(0.0)
-    if _is(left, 1):
-        return right
-    return left if _is(right, 1) else _folded("*", left, right)
-
-
-def over(left: Expression, right: Expression) -> Expression:
-    if _is(right, 1) or (_is(left, 0) and not _is(right, 0)):
-        return left
-    return _folded("/", left, right)
-
-
-def _folded(operator: str, left: Expression, right: Expression) -> Expression:
+def simplified(operator: str, left: Expression, right: Expression) -> Expression:
+    """The arithmetic without what changes nothing, such as `0 + x`; two numbers become one."""
+    match operator, left, right:
+        case ("*", Number(0), _) | ("*", _, Number(0)):
+            return Number(0.0)
+        case ("+", Number(0), kept) | ("*", Number(1), kept):
+            return kept
+        case ("+" | "-", kept, Number(0)) | ("*" | "/", kept, Number(1)):
+            return kept
+        case ("-", Number(0), _):
+            return negative(right)
+        case ("/", Number(0), _) if right != Number(0):
+            return left
     node = Arithmetic(operator, left, right)
     if isinstance(left, Number) and isinstance(right, Number):
         value = float(evaluate(node, {}, None))
         return Number(value) if math.isfinite(value) else node
     return node
+
+
+plus, minus, times, over = (partial(simplified, operator) for operator in "+-*/")

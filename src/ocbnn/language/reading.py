@@ -33,12 +33,13 @@ from ocbnn.language.expressions import (
     text,
     undefined,
 )
-from ocbnn.language.messages import did_you_mean, listed, quoted
-from ocbnn.language.syntax import Sentence, branches, column_of, name_of, parts_of, unknown_name
+from ocbnn.language.syntax import Sentence, branches, column_of, listed, name_of, no_column, parts_of, quoted
+from ocbnn.schema import Column, Target
+from ocbnn.schema.reading import did_you_mean
 
 if TYPE_CHECKING:
     from ocbnn.language.syntax import Branch
-    from ocbnn.schema import Column, Label
+    from ocbnn.schema import Label
 
 
 Role = Literal["condition", "output", "probability"]
@@ -118,9 +119,7 @@ def _category_comparison(
             f"Compare it with one of them by `=` or `!=`, or write `{name_text(column.name)} in {{…}}`.",
             tree,
         )
-    what = f"a level of {name_text(column.name)}"
-    level = read_label(sentence, others[0], column.levels, what, column.name)
-    member = Membership(column.name, (level,))
+    member = Membership(column.name, (read_label(sentence, others[0], column),))
     return member if operators[0] == "=" else Not(member)
 
 
@@ -128,8 +127,7 @@ def _membership(sentence: Sentence, tree: Branch) -> Condition:
     subject, *elements = branches(tree)
     column = column_of(sentence, subject)
     if column is not None and column.kind == "category":
-        what = f"a level of {name_text(column.name)}"
-        found = {read_label(sentence, element, column.levels, what, column.name) for element in elements}
+        found = {read_label(sentence, element, column) for element in elements}
         return Membership(column.name, tuple(level for level in column.levels if level in found))
     left = read_expression(sentence, subject, "condition")
     if not columns(left):
@@ -222,7 +220,7 @@ def _name(sentence: Sentence, tree: Branch, role: Role) -> Expression:
         return _target(sentence, tree, role)
     if name.lower() in CONSTANTS:
         return Number(CONSTANTS[name.lower()])
-    raise unknown_name(sentence, tree, name)
+    raise no_column(sentence, tree)
 
 
 def _target(sentence: Sentence, tree: Branch, role: Role) -> Expression:
@@ -328,8 +326,10 @@ def tidy(value: float) -> float:
 _NUMBER = re.compile(r"-?[0-9.]+([eE][-+]?[0-9]+)?")
 
 
-def read_label(sentence: Sentence, tree: Branch, labels: Sequence[Label], what: str, column: str) -> Label:
-    """The label that a bare, quoted or numeric text stands for; `what` names it in errors."""
+def read_label(sentence: Sentence, tree: Branch, owner: Column | Target) -> Label:
+    """The level of a column, or the class of a target, that a bare, quoted or numeric text stands for."""
+    labels, sort = (owner.classes, "class") if isinstance(owner, Target) else (owner.levels, "level")
+    what = f"a {sort} of {name_text(owner.name)}"
     found = _find_label(sentence, tree, labels, what)
     if found is not None:
         return found
@@ -337,9 +337,11 @@ def read_label(sentence: Sentence, tree: Branch, labels: Sequence[Label], what: 
     known = listed([label_text(label, names) for label in labels])
     if str(tree.data) in ("number", "minus") and all(isinstance(label, str) for label in labels):
         raise sentence.error(f"{sentence.slice(tree)} is a number; expected {what}: {known}.", tree)
-    near = did_you_mean(_written(tree), [str(label) for label in labels], lambda near: f"`{near}`")
+    near = did_you_mean(_written(tree), labels, lambda near: f"`{near}`")
     # A part of a table, such as a fold, need not show all labels.
-    remedy = f" If the data do not show it, declare all labels: columns={{{column!r}: {{'levels': […]}}}}."
+    remedy = (
+        f" If the data do not show it, declare all labels: columns={{{owner.name!r}: {{'levels': […]}}}}."
+    )
     raise sentence.error(f"{sentence.slice(tree)} is not {what}; known are {known}.{near}{remedy}", tree)
 
 
@@ -388,7 +390,7 @@ def read_classes(sentence: Sentence, tree: Branch) -> tuple[Label, ...]:
     target = sentence.schema.target
     if target is None:
         raise sentence.error("The schema has no target.", tree)
-    chosen = _class_indices(sentence, tree, target.classes)
+    chosen = _class_indices(sentence, tree, target)
     if not chosen:
         raise sentence.error(f"No class of {name_text(target.name)} is left: nothing can obey this.", tree)
     if len(chosen) == len(target.classes):
@@ -400,15 +402,18 @@ def read_classes(sentence: Sentence, tree: Branch) -> tuple[Label, ...]:
     return tuple(target.classes[index] for index in sorted(chosen))
 
 
-def _class_indices(sentence: Sentence, tree: Branch, classes: tuple[Label, ...]) -> frozenset[int]:
-    every = frozenset(range(len(classes)))
+def _class_indices(sentence: Sentence, tree: Branch, target: Target) -> frozenset[int]:
+    def index(label: Branch) -> int:
+        return target.classes.index(read_label(sentence, label, target))
+
+    every = frozenset(range(len(target.classes)))
     match str(tree.data):
         case "disjunction":
-            return frozenset().union(*(_class_indices(sentence, b, classes) for b in branches(tree)))
+            return frozenset().union(*(_class_indices(sentence, b, target) for b in branches(tree)))
         case "conjunction":
-            return every.intersection(*(_class_indices(sentence, b, classes) for b in branches(tree)))
+            return every.intersection(*(_class_indices(sentence, b, target) for b in branches(tree)))
         case "negated":
-            return every - _class_indices(sentence, branches(tree)[0], classes)
+            return every - _class_indices(sentence, branches(tree)[0], target)
         case "comparison":
             terms, operators, suffixes = parts_of(tree)
             if suffixes:
@@ -422,22 +427,15 @@ def _class_indices(sentence: Sentence, tree: Branch, classes: tuple[Label, ...])
                     "or bound a probability, `P(…) >= 0.9`.",
                     tree,
                 )
-            found = _class_index(sentence, terms[1], classes)
+            found = frozenset({index(terms[1])})
             return found if operators[0] == "=" else every - found
         case "member" | "not_member":
             subject, *elements = branches(tree)
             _require_target(sentence, subject)
-            found = frozenset().union(*(_class_index(sentence, e, classes) for e in elements))
+            found = frozenset(map(index, elements))
             return found if tree.data == "member" else every - found
         case _:
             raise sentence.error("A distribution stands alone after `then`.", tree)
-
-
-def _class_index(sentence: Sentence, tree: Branch, classes: tuple[Label, ...]) -> frozenset[int]:
-    target = sentence.schema.target
-    column = "y" if target is None else target.name
-    what = f"a class of {name_text(column)}"
-    return frozenset({classes.index(read_label(sentence, tree, classes, what, column))})
 
 
 def _is_target(sentence: Sentence, tree: Branch) -> bool:
@@ -449,7 +447,7 @@ def _require_target(sentence: Sentence, tree: Branch) -> None:
         target = sentence.schema.target
         name = "the target" if target is None else name_text(target.name)
         if tree.data == "name" and name_of(tree) not in sentence.schema.names:
-            raise unknown_name(sentence, tree, name_of(tree))
+            raise no_column(sentence, tree)
         raise sentence.error(
             f"After `then` a rule speaks of {name}, a class, not of {sentence.slice(tree)}. "
             "Statements about inputs belong in the condition.",

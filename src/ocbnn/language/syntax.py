@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ocbnn.errors import RuleError
 from ocbnn.language.expressions import FOLDS, FUNCTIONS, name_text
-from ocbnn.language.messages import did_you_mean, listed, quoted
+from ocbnn.schema.reading import did_you_mean
 
 if TYPE_CHECKING:
     from lark import Lark, Token, Tree, UnexpectedCharacters, UnexpectedToken
@@ -30,6 +31,24 @@ _MARKED = re.compile(r"""#[^\n]*|`([^`]|``)*`|'(\\.|[^'\\])*'|"(\\.|[^"\\])*\"""
 
 DISTRIBUTIONS = ("Normal", "Bernoulli", "Categorical")
 KNOWN_FUNCTIONS = (*FUNCTIONS, *FOLDS)
+
+
+LONGEST_SHOWN = 60
+"""Of what a user wrote, this many characters are shown in an error."""
+
+
+def quoted(given: str) -> str:
+    """What the user wrote, in backticks; shortened, and with what cannot be printed replaced."""
+    printable = "".join(letter if letter.isprintable() else "·" for letter in given[: LONGEST_SHOWN + 1])
+    return f"`{printable}`" if len(given) <= LONGEST_SHOWN else f"`{printable[:LONGEST_SHOWN]}…`"
+
+
+def listed(items: Iterable[str], last: str = "and", limit: int = 12) -> str:
+    """`a, b and c`, cut off after `limit`."""
+    words = list(items)
+    if len(words) > limit:
+        return ", ".join(words[:limit]) + f", … ({len(words)} in all)"
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
 @dataclass(frozen=True)
@@ -185,18 +204,15 @@ def _hint(token: Token, before: Token | None) -> str | tuple[str, Token] | None:
             )
         case ("TILDE", _):
             known = listed(f"`{name}(…)`" for name in DISTRIBUTIONS)
-            return f"Expected a distribution after `~`: {known} are known.{_near(str(token), DISTRIBUTIONS)}"
+            near = did_you_mean(str(token), DISTRIBUTIONS, quoted)
+            return f"Expected a distribution after `~`: {known} are known.{near}"
     return None
 
 
 def unknown_function(name: str) -> str:
     known = listed(f"`{function}`" for function in KNOWN_FUNCTIONS)
-    near = _near(name, (*KNOWN_FUNCTIONS, "P", *DISTRIBUTIONS))
+    near = did_you_mean(name, (*KNOWN_FUNCTIONS, "P", *DISTRIBUTIONS), quoted)
     return f"{quoted(name)} is not a function; {known} are known.{near}"
-
-
-def _near(name: str, known: tuple[str, ...]) -> str:
-    return did_you_mean(name, known, quoted)
 
 
 _COMPARATORS = {"≤": "<=", "⩽": "<=", "≥": ">=", "⩾": ">=", "==": "=", "≠": "!=", "<>": "!="}
@@ -242,7 +258,9 @@ def column_of(sentence: Sentence, term: Branch) -> Column | None:
     return sentence.schema.column(name) if name in sentence.schema.names else None
 
 
-def unknown_name(sentence: Sentence, tree: Branch, name: str) -> RuleError:
+def no_column(sentence: Sentence, tree: Branch) -> RuleError:
+    """The error for a name that is neither a column's nor the target's."""
+    name = name_of(tree)
     if sentence.text[tree.meta.end_pos :].lstrip().startswith("(") and name.isidentifier():
         return sentence.error(unknown_function(name), tree)
     schema = sentence.schema

@@ -4,7 +4,7 @@
 - `geometry.py`: regions as convex cells; exact questions by (mixed-integer) linear programming.
 - `subjects.py`: a rule prepared: its cells, its ranges, points to try, and what it asks there.
 - `agreement.py`: whether rules leave an output in common, by ranges or at points.
-- `single.py`, `contradictions.py`, `redundancy.py`, `conflicts.py`: the checks.
+- `single.py`: checks of one rule; `comparisons.py`: checks of rules against each other.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ocbnn.linting.conflicts import data_conflicts, read_rows
-from ocbnn.linting.contradictions import contradictions
+from ocbnn.linting.comparisons import contradictions, implied, repeated, twins
 from ocbnn.linting.findings import KINDS, SEVERITIES, Finding, Kind, Severity, by_gravity, worst_severity
 from ocbnn.linting.geometry import Space
-from ocbnn.linting.redundancy import implied, repeated, twins
-from ocbnn.linting.single import findings_about
+from ocbnn.linting.single import data_conflicts, findings_about, read_rows
 from ocbnn.linting.subjects import prepare
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Schema
@@ -39,23 +37,21 @@ def lint(
     Raises:
         SchemaError: the data do not fit the schema: a column or the target is missing, a value is not known.
     """
-    space = Space.of(schema)
+    space = Space(schema)
     rows = None if data is None else read_rows(data, schema)
-    coded, labels = (None, ()) if rows is None else (rows.coded, rows.labels)
-    every = [prepare(rule, schema, space, coded) for rule in rules]
+    every = [prepare(rule, space, None if rows is None else rows.coded) for rule in rules]
     groups = twins(every)
-    findings = list(repeated(every, groups))
+    findings = [repeated(group) for group in groups if len(group) > 1]
     sound = []
-    for group in groups:
-        subject = every[group.first]
-        alone = list(findings_about(subject, schema, space, coded, labels))
+    for subject, *_ in groups:
+        alone = list(findings_about(subject, space, rows))
         findings += alone
-        if not subject.is_pointwise:
+        if not subject.rule.requirement.is_pointwise:
             continue
         if subject.cells and not any(finding.kind == "empty-output" for finding in alone):
             sound.append(subject)
         if rows is not None:
             findings += data_conflicts(subject, rows, schema)
-    findings += contradictions(sound, schema, space)
-    findings += implied(sound, schema, space)
+    findings += contradictions(sound, space)
+    findings += implied(sound, space)
     return by_gravity(findings)

@@ -15,11 +15,11 @@ from itertools import chain, combinations, islice, product
 import numpy as np
 from scipy.stats import norm
 
-from ocbnn.linting.geometry import Bools, Floats
+from ocbnn.linting.geometry import Bools, Floats, Space
 from ocbnn.linting.subjects import Subject, View, stated_events, view
 from ocbnn.rules.ranges import Bound, Clause, Range, Ranges, constant, of_the_rest, probability_range
 from ocbnn.rules.requirement import Allowed, Normals
-from ocbnn.schema import Schema
+from ocbnn.schema import Schema, Target
 
 MOST_COMBINATIONS = 256
 """Rules that have more combinations of alternatives together are judged at points."""
@@ -40,11 +40,6 @@ ENOUGH_POINTS = 16
 
 Gap = Bound
 Ends = tuple[Floats, Floats]
-
-
-def class_count(schema: Schema) -> int:
-    """How many classes there are; 0 for regression."""
-    return len(schema.target.classes) if schema.target is not None else 0
 
 
 # By ranges --------------------------------------------------------------------------------------------------
@@ -90,7 +85,7 @@ def _gaps(clauses: Sequence[Clause], winners: frozenset[int] | None, classes: in
     ranges = _merged([part for clause in clauses for part in clause])
     if winners is not None and not winners:
         return [Bound(constant(1.0, 0))]
-    gaps = [_between(low, high) for part in ranges for low in part.lowers for high in part.uppers]
+    gaps = [between(low, high) for part in ranges for low in part.lowers for high in part.uppers]
     shares = [part for part in ranges if part.members is not None]
     told_twice = [*shares, *(of_the_rest(part, classes) for part in shares)]
     families = chain.from_iterable(combinations(told_twice, size) for size in range(1, MOST_SHARES + 1))
@@ -109,8 +104,11 @@ def _merged(ranges: Sequence[Range]) -> list[Range]:
     return list(merged.values())
 
 
-def _between(low: Bound, high: Bound) -> Gap:
-    return Bound(low.affine - high.affine, low.open or high.open)
+def between(low: Bound, high: Bound) -> Gap:
+    """low(x) − high(x), without what rounding leaves of terms that cancel out."""
+    difference = low.affine - high.affine
+    rounding = 4 * np.finfo(float).eps * (np.abs(low.affine) + np.abs(high.affine))
+    return Bound(np.where(np.abs(difference) <= rounding, 0.0, difference), low.open or high.open)
 
 
 def _family_gaps(family: Sequence[Range], classes: int) -> Iterator[Gap]:
@@ -151,38 +149,39 @@ def _winner_gaps(part: Range, winners: frozenset[int], classes: int) -> list[Gap
 
 
 def without_output(
-    subjects: Sequence[Subject], points: Floats, schema: Schema, *, touching: bool = False
+    subjects: Sequence[Subject], points: Floats, space: Space, *, touching: bool = False
 ) -> Bools:
     """At which points no output obeys all rules; False where one of them is not defined.
 
     Args:
         subjects: the rules, all of which apply at the points.
         points: coded points.
-        schema: the table.
+        space: the columns.
         touching: whether ranges that share nothing but an end count as having nothing in common.
     """
     result = np.zeros(len(points), dtype=bool)
-    found = [view(subject.rule, points, schema) for subject in subjects]
+    found = [view(subject.rule, points, space.schema) for subject in subjects]
     defined = np.logical_and.reduce([where for _, where in found])
     if not defined.any():
         return result
     if not defined.all():
-        found = [view(subject.rule, points[defined], schema) for subject in subjects]
+        found = [view(subject.rule, points[defined], space.schema) for subject in subjects]
     views = [each for each, _ in found if each is not None]
-    result[defined] = _nothing_in_common(views, int(defined.sum()), schema, touching)
+    result[defined] = _nothing_in_common(views, int(defined.sum()), space, touching)
     return result
 
 
-def _nothing_in_common(views: Sequence[View], count: int, schema: Schema, touching: bool) -> Bools:
+def _nothing_in_common(views: Sequence[View], count: int, space: Space, touching: bool) -> Bools:
+    target = space.schema.target
     ends = [each.allowed.outputs for each in views if each.allowed and each.allowed.outputs]
     if len(ends) == len(views):
-        slack = TOUCHING * max(1.0, schema.target.scale) if schema.target is not None else 0.0
+        slack = TOUCHING * max(1.0, target.scale) if target is not None else 0.0
         return np.all(_are_empty(reduce(_common_ends, ends), slack if touching else None), axis=1)
     if any(each.is_unlisted for each in views):
-        return _none_found(views, count, schema)
+        return _none_found(views, count, target)
     if any(each.normals is not None for each in views):
         return _apart(views, count)
-    return _one_by_one(views, count, schema, touching)
+    return _one_by_one(views, count, space.classes, touching)
 
 
 def _common_ends(one: Ends, other: Ends) -> Ends:
@@ -203,9 +202,8 @@ def _are_empty(ends: Ends, slack: float | None = None) -> Bools:
     return half_width < -8 * np.finfo(float).eps * size
 
 
-def _one_by_one(views: Sequence[View], count: int, schema: Schema, touching: bool) -> Bools:
+def _one_by_one(views: Sequence[View], count: int, classes: int, touching: bool) -> Bools:
     result = np.zeros(count, dtype=bool)
-    classes = class_count(schema)
     for row in range(0, count, -(-count // MOST_POINTS)):
         here = [ranges_at(each, row, classes, open_ends=touching) for each in views]
         fails = ways_to_fail(here, classes, lambda affine: float(affine[-1]), TOUCHING if touching else 0.0)
@@ -241,9 +239,8 @@ def ranges_at(view: View, row: int, classes: int, *, open_ends: bool = False) ->
     return Ranges(clauses, None if allowed.classes is None else indices(allowed.classes))
 
 
-def _none_found(views: Sequence[View], count: int, schema: Schema) -> Bools:
+def _none_found(views: Sequence[View], count: int, target: Target | None) -> Bools:
     """Where no y was found that obeys: a search for the least of the largest margins, by zooming in."""
-    target = schema.target
     if target is None or target.task != "regression" or any(each.rule.is_predictive for each in views):
         return np.zeros(count, dtype=bool)
     best = np.full(count, target.center)

@@ -8,8 +8,7 @@ functions are positive is answered in closed form for boxes, else by (mixed-inte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,41 +28,47 @@ POLISHED = 1e-5
 """Where a program's slack is below this, it is solved again in units this much smaller."""
 
 
-@dataclass(frozen=True, eq=False)
 class Space:
-    """The columns as lint sees them: which are whole numbers, what is possible, what was observed."""
+    """The columns as lint sees them.
 
-    integral: Bools
-    low: Floats
-    high: Floats
-    observed_low: Floats
-    observed_high: Floats
-    sizes: tuple[int, ...]
-    """The number of levels of each category column; 0 for the others."""
+    Attributes:
+        schema: the table.
+        integral: which columns take whole numbers only.
+        low, high: the ends of what the kinds of the columns permit.
+        declared: the ends of what is declared as possible.
+        observed_low, observed_high: the ends of what was observed.
+        sizes: the number of levels of each category column; 0 for the others.
+        width: a positive unit of length for every column.
+    """
 
-    @classmethod
-    def of(cls, schema: Schema) -> Space:
-        limits = [_limits(column.kind, len(column.levels)) for column in schema.columns]
-        observed = np.array([column.observed for column in schema.columns], dtype=float).reshape(-1, 2)
-        return cls(
-            integral=np.array([column.kind != "continuous" for column in schema.columns], dtype=bool),
-            low=np.array([low for low, _ in limits], dtype=float),
-            high=np.array([high for _, high in limits], dtype=float),
-            observed_low=observed[:, 0],
-            observed_high=observed[:, 1],
-            sizes=tuple(len(column.levels) if column.kind == "category" else 0 for column in schema.columns),
-        )
-
-    @cached_property
-    def width(self) -> Floats:
-        """A positive unit of length for every column."""
+    def __init__(self, schema: Schema) -> None:
+        columns = schema.columns
+        self.schema = schema
+        self.integral: Bools = np.array([column.kind != "continuous" for column in columns], dtype=bool)
+        self.sizes = tuple(len(column.levels) if column.kind == "category" else 0 for column in columns)
+        self.low, self.high = np.array([_ends(column.kind, len(column.levels)) for column in columns]).T
+        low, high = np.array([column.bounds for column in columns], dtype=float).T
+        self.declared: tuple[Floats, Floats] = low, high
+        self.observed_low, self.observed_high = np.array(
+            [column.observed for column in columns], dtype=float
+        ).T
         width = self.observed_high - self.observed_low
         usable = np.isfinite(width) & (width > 0)
         fallback = np.maximum(1.0, np.abs(np.nan_to_num(self.observed_high)))
-        return np.where(usable, np.where(usable, width, 1.0), fallback)
+        self.width: Floats = np.where(usable, np.where(usable, width, 1.0), fallback)
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are; 0 for regression."""
+        return len(self.schema.target.classes) if self.schema.target is not None else 0
+
+    def possible(self, points: Floats) -> Bools:
+        """Which coded points lie within the declared bounds."""
+        low, high = self.declared
+        return np.all((points >= low) & (points <= high), axis=1)
 
 
-def _limits(kind: str, levels: int) -> tuple[float, float]:
+def _ends(kind: str, levels: int) -> tuple[float, float]:
     if kind == "binary":
         return 0.0, 1.0
     if kind == "category":
@@ -83,10 +88,10 @@ class Cell:
     high: Floats
     low_open: Bools
     high_open: Bools
-    codes: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    faces: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    limits: Floats = field(default_factory=lambda: np.zeros(0))
-    strict: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    codes: Mapping[int, frozenset[int]]
+    faces: Floats
+    limits: Floats
+    strict: Bools
     conditions: tuple[object, ...] = ()
 
     @property
@@ -101,7 +106,7 @@ class Cell:
 def box_cell(low: Floats, high: Floats) -> Cell:
     """{x : low ≤ x ≤ high}."""
     closed = np.zeros(len(low), dtype=bool)
-    return Cell(low, high, closed, closed, faces=np.zeros((0, len(low))))
+    return Cell(low, high, closed, closed, {}, np.zeros((0, len(low))), np.zeros(0), closed[:0])
 
 
 def whole_space(space: Space) -> Cell:
@@ -131,17 +136,16 @@ def intersection(one: Cell, other: Cell) -> Cell:
     for index, allowed in other.codes.items():
         codes[index] = codes[index] & allowed if index in codes else allowed
     low, high = np.maximum(one.low, other.low), np.minimum(one.high, other.high)
-    return Cell(
+    common = replace(
+        one,
         low=low,
         high=high,
         low_open=(one.low_open & (one.low == low)) | (other.low_open & (other.low == low)),
         high_open=(one.high_open & (one.high == high)) | (other.high_open & (other.high == high)),
         codes=codes,
-        faces=one.faces if other.is_box else np.concatenate([one.faces, other.faces]),
-        limits=one.limits if other.is_box else np.concatenate([one.limits, other.limits]),
-        strict=one.strict if other.is_box else np.concatenate([one.strict, other.strict]),
         conditions=one.conditions + tuple(c for c in other.conditions if c not in one.conditions),
     )
+    return common if other.is_box else with_faces(common, other.faces, other.limits, other.strict)
 
 
 def with_faces(cell: Cell, faces: Floats, limits: Floats, strict: Bools) -> Cell:
@@ -227,36 +231,31 @@ def deepest(
         return None
     if any(largest(cell, row) < 0 for row in nonnegative):
         return None
-    rows = [row for row in positive if row[:-1].any()]
-    loose = [row for row in nonnegative if row[:-1].any()]
+    strict, loose = ([row for row in rows if row[:-1].any()] for rows in (positive, nonnegative))
+    above = np.array([*strict, *loose]).reshape(-1, len(cell.low) + 1)
+    cell = with_faces(cell, -above[:, :-1], above[:, -1], np.arange(len(above)) < len(strict))
     point = _centre(cell, space)
     pinched = bool(np.any((cell.low == cell.high) & ~space.integral))
-    if cell.is_box and not rows and not loose:
+    if cell.is_box:
         return Depth(point, 0.0 if everywhere and pinched else 1.0)
-    found = _program(cell, space, rows, loose, point, everywhere)
+    if everywhere:
+        inner = ~space.integral
+        across = (cell.faces[:, inner] != 0).any(axis=1)
+        cell = replace(
+            cell,
+            low_open=cell.low_open | inner,
+            high_open=cell.high_open | inner,
+            strict=cell.strict | across,
+        )
+    found = _program(cell, space, point)
     return replace(found, slack=0.0) if found is not None and everywhere and pinched else found
 
 
-def _program(
-    cell: Cell,
-    space: Space,
-    positive: list[Floats],
-    nonnegative: list[Floats],
-    point: Floats,
-    everywhere: bool,
-) -> Depth | None:
-    above = np.array([*positive, *nonnegative]).reshape(-1, len(point) + 1)
-    normals = np.concatenate([cell.faces, -above[:, :-1]])
-    limits = np.concatenate([cell.limits, above[:, -1]])
-    continuous = ((normals != 0) & ~space.integral).any(axis=1)
-    strict = np.concatenate([cell.strict, np.arange(len(above)) < len(positive)]) | (everywhere & continuous)
-    if not normals.any():  # faces without columns, like 1 < 2
-        return Depth(point, float(np.all(np.where(strict, limits > 0, limits >= 0))))
-    if everywhere:
-        inner = ~space.integral
-        cell = replace(cell, low_open=cell.low_open | inner, high_open=cell.high_open | inner)
+def _program(cell: Cell, space: Space, point: Floats) -> Depth | None:
+    if not cell.faces.any():  # faces without columns, like 1 < 2
+        return Depth(point, float(np.all(np.where(cell.strict, cell.limits > 0, cell.limits >= 0))))
     unit = _units(cell, space)
-    found = _maximise(cell, space, normals, limits, strict, np.where(space.integral, 0.0, point), unit, point)
+    found = _maximise(cell, space, np.where(space.integral, 0.0, point), unit, point)
     if found is None or not 0 < found.slack < POLISHED:
         return found
     # The solver's tolerance is of the order of this slack: solve again in units that fit the sliver.
@@ -266,26 +265,16 @@ def _program(
         low=np.where(space.integral, found.point, cell.low),
         high=np.where(space.integral, found.point, cell.high),
     )
-    origin = np.where(space.integral, 0.0, found.point)
-    again = _maximise(fixed, space, normals, limits, strict, origin, finer, found.point)
-    if again is None or not _holds(cell, normals, limits, strict, again.point):
+    again = _maximise(fixed, space, np.where(space.integral, 0.0, found.point), finer, found.point)
+    if again is None or not _holds(cell, again.point):
         return Depth(found.point, 0.0)
     return Depth(again.point, max(again.slack * POLISHED, float(np.nextafter(SMALLEST_SLACK, 1.0))))
 
 
-def _maximise(
-    cell: Cell,
-    space: Space,
-    normals: Floats,
-    limits: Floats,
-    strict: Bools,
-    origin: Floats,
-    unit: Floats,
-    point: Floats,
-) -> Depth | None:
-    """Max t ≤ 1 with normals @ x + t ≤ limits where strict, and x between open ends by t, in these units."""
-    used = np.flatnonzero((normals != 0).any(axis=0))
-    scaled, room = normals[:, used] * unit[used], limits - normals @ origin
+def _maximise(cell: Cell, space: Space, origin: Floats, unit: Floats, point: Floats) -> Depth | None:
+    """Max t ≤ 1 with faces @ x + t ≤ limits where strict, and x between open ends by t, in these units."""
+    used = np.flatnonzero((cell.faces != 0).any(axis=0))
+    scaled, room = cell.faces[:, used] * unit[used], cell.limits - cell.faces @ origin
     norm = np.linalg.norm(scaled, axis=1)
     norm = np.where(norm > 0, norm, 1.0)
     low, high = (cell.low - origin)[used] / unit[used], (cell.high - origin)[used] / unit[used]
@@ -294,13 +283,13 @@ def _maximise(
     identity = np.eye(len(used))
     matrix = np.concatenate([scaled / norm[:, None], -identity[open_low], identity[open_high]])
     right = np.concatenate([room / norm, -low[open_low], high[open_high]])
-    slacks = np.concatenate([strict, np.ones(open_low.sum() + open_high.sum(), dtype=bool)]).astype(float)
+    slacks = np.append(cell.strict, np.ones(open_low.sum() + open_high.sum())).astype(float)
     if np.any(right < -FARTHEST):  # the solver would call it infeasible; evaluation has to tell
         return Depth(point, 1.0)
     solution = milp(
-        np.concatenate([np.zeros(len(used)), [-1.0]]),
-        integrality=np.concatenate([space.integral[used], [False]]).astype(int),
-        bounds=Bounds(np.concatenate([low, [0.0]]), np.concatenate([high, [1.0]])),
+        np.append(np.zeros(len(used)), -1.0),
+        integrality=np.append(space.integral[used], False).astype(int),
+        bounds=Bounds(np.append(low, 0.0), np.append(high, 1.0)),
         constraints=LinearConstraint(np.column_stack([matrix, slacks]), -np.inf, right),
     )
     if solution.x is None:
@@ -311,12 +300,12 @@ def _maximise(
     return Depth(found, float(solution.x[-1]) if slacks.any() else 1.0)
 
 
-def _holds(cell: Cell, normals: Floats, limits: Floats, strict: Bools, point: Floats) -> bool:
+def _holds(cell: Cell, point: Floats) -> bool:
     """Whether a point meets every inequality as evaluated."""
-    room = limits - normals @ point
+    room = cell.limits - cell.faces @ point
     above = np.where(cell.low_open, point > cell.low, point >= cell.low)
     below = np.where(cell.high_open, point < cell.high, point <= cell.high)
-    return bool(np.all(np.where(strict, room > 0, room >= 0)) and np.all(above & below))
+    return bool(np.all(np.where(cell.strict, room > 0, room >= 0)) and np.all(above & below))
 
 
 def _units(cell: Cell, space: Space) -> Floats:
@@ -329,12 +318,9 @@ def _units(cell: Cell, space: Space) -> Floats:
 
 def _centre(cell: Cell, space: Space) -> Floats:
     """A point well inside the bounds and levels, within the observed range where they meet."""
-    low, high = cell.low.copy(), cell.high.copy()
-    meets = (np.maximum(low, space.observed_low) < np.minimum(high, space.observed_high)) & np.isfinite(
-        space.observed_high - space.observed_low
-    )
-    low = np.where(meets, np.maximum(low, space.observed_low), low)
-    high = np.where(meets, np.minimum(high, space.observed_high), high)
+    first, last = np.maximum(cell.low, space.observed_low), np.minimum(cell.high, space.observed_high)
+    meets = (first < last) & np.isfinite(space.observed_high - space.observed_low)
+    low, high = np.where(meets, first, cell.low), np.where(meets, last, cell.high)
     step = space.width / 4
     low, high = (
         np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - step, 0.0)),
@@ -379,18 +365,9 @@ def covered(cell: Cell, covers: Sequence[Cell], space: Space, budget: list[int])
 def _outside(cell: Cell, other: Cell, space: Space) -> Iterator[Cell]:
     """The part of a cell outside another, as disjoint cells: one for each constraint, the first broken."""
     inside = cell
-    for index in np.flatnonzero(
-        (other.low > cell.low) | ((other.low == cell.low) & other.low_open & ~cell.low_open)
-    ):
-        end, opened = other.low[index], other.low_open[index]
-        yield tightened(intersection(inside, _half(cell, index, high=end, opened=not opened)), space)
-        inside = tightened(intersection(inside, _half(cell, index, low=end, opened=opened)), space)
-    for index in np.flatnonzero(
-        (other.high < cell.high) | ((other.high == cell.high) & other.high_open & ~cell.high_open)
-    ):
-        end, opened = other.high[index], other.high_open[index]
-        yield tightened(intersection(inside, _half(cell, index, low=end, opened=not opened)), space)
-        inside = tightened(intersection(inside, _half(cell, index, high=end, opened=opened)), space)
+    for within, beyond in _cuts(cell, other):
+        yield tightened(intersection(inside, beyond), space)
+        inside = tightened(intersection(inside, within), space)
     for column, allowed in other.codes.items():
         present = inside.codes.get(column, frozenset(range(space.sizes[column])))
         yield replace(inside, codes={**inside.codes, column: present - allowed})
@@ -400,9 +377,21 @@ def _outside(cell: Cell, other: Cell, space: Space) -> Iterator[Cell]:
         inside = with_faces(inside, face[None], np.array([limit]), np.array([strict]))
 
 
-def _half(like: Cell, index: Any, *, low: float = -np.inf, high: float = np.inf, opened: bool) -> Cell:
+def _cuts(cell: Cell, other: Cell) -> Iterator[tuple[Cell, Cell]]:
+    """Each end of the other cell that cuts this one, as the half-space within it and the one beyond it."""
+    size = len(cell.low)
+    lower = (other.low > cell.low) | ((other.low == cell.low) & other.low_open & ~cell.low_open)
+    upper = (other.high < cell.high) | ((other.high == cell.high) & other.high_open & ~cell.high_open)
+    for index in np.flatnonzero(lower):
+        end, opened = other.low[index], bool(other.low_open[index])
+        yield _half(size, index, low=end, opened=opened), _half(size, index, high=end, opened=not opened)
+    for index in np.flatnonzero(upper):
+        end, opened = other.high[index], bool(other.high_open[index])
+        yield _half(size, index, high=end, opened=opened), _half(size, index, low=end, opened=not opened)
+
+
+def _half(size: int, index: Any, *, low: float = -np.inf, high: float = np.inf, opened: bool) -> Cell:
     """{x : x_index between low and high}, the finite end open or closed."""
-    size = len(like.low)
     lows, highs = np.full(size, -np.inf), np.full(size, np.inf)
     lows[index], highs[index] = low, high
     return replace(

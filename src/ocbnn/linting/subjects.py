@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ocbnn.errors import RegionError, RuleError
+from ocbnn.linting.findings import Finding, Kind, Severity
 from ocbnn.linting.geometry import (
     Bools,
     Cell,
@@ -25,8 +26,10 @@ from ocbnn.linting.geometry import (
     whole_space,
     with_faces,
 )
-from ocbnn.regions import Box, Everywhere, HalfSpace, HalfSpaces, Predicate, Region, sample
-from ocbnn.regions.limits import coded_labels
+from ocbnn.regions import Box, Interval, Region, sample
+from ocbnn.regions.limits import Limits, coded_labels
+from ocbnn.regions.polytope import faces_matrix
+from ocbnn.regions.sets import Single
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.formulas import UndefinedError
 from ocbnn.rules.ranges import Ranges
@@ -46,15 +49,14 @@ class Subject:
 
     Attributes:
         label: the rule's name, or its canonical text.
-        parts: the regions it is the union of.
-        cells: these, cut by the declared bounds, that have points; exact ones, or outer approximations.
+        cells: the pieces of its region, cut by the declared bounds, that have points: exact, or outer
+            approximations.
         ranges: what it asks for at any x; None where that is not affine in x.
         points: coded points inside the region and the declared bounds.
     """
 
     rule: Constraint
     label: str
-    parts: tuple[Region, ...]
     cells: tuple[Cell, ...]
     ranges: Ranges | None
     points: Floats
@@ -63,22 +65,19 @@ class Subject:
     def is_exact(self) -> bool:
         return self.ranges is not None and all(cell.exact for cell in self.cells)
 
-    @property
-    def is_pointwise(self) -> bool:
-        """Whether it asks something of each input alone, so that rules can be compared at an input."""
-        return self.rule.requirement.is_pointwise
+    def finding(self, kind: Kind, severity: Severity, text: str, **more: Any) -> Finding:
+        """A finding about this rule; `more` are further fields of `Finding`."""
+        return Finding(kind, severity, (self.label,), text, **more)
 
 
-def prepare(rule: Constraint, schema: Schema, space: Space, data: Floats | None) -> Subject:
+def prepare(rule: Constraint, space: Space, data: Floats | None) -> Subject:
     """Take a rule apart."""
-    parts = rule.region.components()
-    low, high = declared_bounds(schema)
-    inside = (bounded(cell, low, high, space) for part in parts for cell in cells_of(part, schema, space))
+    pieces = (cell for part in rule.region.components() for cell in cells_of(part, space))
+    inside = (bounded(cell, *space.declared, space) for cell in pieces)
     cells = tuple(cell for cell in inside if not is_empty(cell, space))
-    subject = Subject(
-        rule, rule.name or rule.text(schema), parts, cells, _ranges(rule, schema), np.empty((0, len(low)))
-    )
-    return replace(subject, points=_points_inside(subject, schema, space, data)) if cells else subject
+    points = _points_inside(rule.region, cells, space, data) if cells else np.empty((0, len(space.low)))
+    label = rule.name or rule.text(space.schema)
+    return Subject(rule, label, cells, _ranges(rule, space.schema), points)
 
 
 def _ranges(rule: Constraint, schema: Schema) -> Ranges | None:
@@ -88,93 +87,55 @@ def _ranges(rule: Constraint, schema: Schema) -> Ranges | None:
         return None
 
 
-def declared_bounds(schema: Schema) -> tuple[Floats, Floats]:
-    """The ends of what is possible in every column."""
-    bounds = np.array([column.bounds for column in schema.columns], dtype=float)
-    return bounds[:, 0], bounds[:, 1]
-
-
 # Regions as cells -------------------------------------------------------------------------------------------
 
 
-def cells_of(region: Region, schema: Schema, space: Space) -> tuple[Cell, ...]:
+def cells_of(region: Single, space: Space) -> tuple[Cell, ...]:
     """One part of a region as cells; a condition that is not affine is carried along."""
-    match region:
-        case Everywhere():
-            return (whole_space(space),)
-        case Box():
-            return _box_cells(region, schema, space)
-        case HalfSpaces(box, faces):
-            return tuple(_cut(cell, faces, schema) for cell in _box_cells(box, schema, space))
-        case Predicate(box, faces, condition):
-            return tuple(
-                replace(_cut(cell, faces, schema), conditions=(*cell.conditions, condition))
-                for cell in _box_cells(box, schema, space)
-            )
-    return (replace(whole_space(space), conditions=(region,)),)
+    box, faces, rest = region.pieces
+    matrix, limits = faces_matrix(faces, space.schema.names)
+    strict = np.array([face.strict for face in faces], dtype=bool)
+    return tuple(
+        replace(with_faces(cell, matrix, limits, strict), conditions=cell.conditions + rest)
+        for cell in _box_cells(box, space)
+    )
 
 
-def _box_cells(box: Box, schema: Schema, space: Space) -> tuple[Cell, ...]:
-    whole = whole_space(space)
-    low, high = whole.low.copy(), whole.high.copy()
-    low_open, high_open = whole.low_open.copy(), whole.high_open.copy()
-    for name, interval in box.intervals.items():
-        index = schema.index(name)
-        if interval.low >= low[index]:
-            low[index], low_open[index] = interval.low, not interval.low_closed
-        if interval.high <= high[index]:
-            high[index], high_open[index] = interval.high, not interval.high_closed
-    cell = tightened(Cell(low, high, low_open, high_open, faces=whole.faces), space)
-    codes, runs = _levels(box.levels, schema, space)
-    cell = replace(cell, codes=codes)
-    if math.prod(len(options) for options in runs.values()) > MOST_RUNS:
-        hull = {index: (options[0][0], options[-1][1]) for index, options in runs.items()}
-        return (replace(_within(cell, hull), conditions=(box,)),)
-    return tuple(_within(cell, dict(zip(runs, choice, strict=True))) for choice in product(*runs.values()))
-
-
-def _levels(
-    levels: Mapping[str, frozenset], schema: Schema, space: Space
-) -> tuple[dict[int, frozenset[int]], dict[int, list[tuple[float, float]]]]:
-    """Allowed codes of category columns; for numeric ones the runs of allowed numbers."""
+def _box_cells(box: Box, space: Space) -> tuple[Cell, ...]:
+    """One cell for each choice of runs, where numeric columns are allowed a list of numbers."""
     codes, runs = {}, {}
-    for name, labels in levels.items():
-        index, column = schema.index(name), schema.column(name)
+    for name, labels in box.levels.items():
+        column = space.schema.column(name)
         allowed = coded_labels(column, labels).tolist()
         if column.kind == "category":
-            codes[index] = frozenset(int(value) for value in allowed)
+            codes[space.schema.index(name)] = frozenset(map(int, allowed))
         else:
-            runs[index] = _runs(allowed, whole=bool(space.integral[index])) or [(1.0, 0.0)]
-    return codes, runs
+            runs[name] = _runs(allowed, whole=column.kind != "continuous") or [Interval(1.0, 0.0)]
+    cell = replace(tightened(_within(whole_space(space), box.intervals, space), space), codes=codes)
+    if math.prod(map(len, runs.values())) > MOST_RUNS:
+        hull = {name: Interval(options[0].low, options[-1].high) for name, options in runs.items()}
+        return (replace(_within(cell, hull, space), conditions=(box,)),)
+    choices = product(*runs.values())
+    return tuple(_within(cell, dict(zip(runs, choice, strict=True)), space) for choice in choices)
 
 
-def _runs(values: Iterable[float], *, whole: bool) -> list[tuple[float, float]]:
-    runs: list[tuple[float, float]] = []
+def _runs(values: Iterable[float], *, whole: bool) -> list[Interval]:
+    runs: list[Interval] = []
     for value in values:
-        if runs and whole and value == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], value)
+        if runs and whole and value == runs[-1].high + 1:
+            runs[-1] = Interval(runs[-1].low, value)
         else:
-            runs.append((value, value))
+            runs.append(Interval(value, value))
     return runs
 
 
-def _within(cell: Cell, runs: Mapping[int, tuple[float, float]]) -> Cell:
-    if not runs:
-        return cell
-    low, high = np.full(len(cell.low), -np.inf), np.full(len(cell.low), np.inf)
-    for index, (first, last) in runs.items():
-        low[index], high[index] = first, last
-    return intersection(cell, box_cell(low, high))
-
-
-def _cut(cell: Cell, faces: Iterable[HalfSpace], schema: Schema) -> Cell:
-    faces = tuple(faces)
-    rows = np.zeros((len(faces), len(schema.columns)))
-    for row, face in zip(rows, faces, strict=True):
-        for name, coefficient in face.coefficients.items():
-            row[schema.index(name)] = coefficient
-    limits = np.array([face.bound for face in faces], dtype=float)
-    return with_faces(cell, rows, limits, np.array([face.strict for face in faces], dtype=bool))
+def _within(cell: Cell, intervals: Mapping[str, Interval], space: Space) -> Cell:
+    """The part of a cell that has some columns in given intervals."""
+    ends = [intervals.get(name, Interval()) for name in space.schema.names]
+    low, high = np.array([(each.low, each.high) for each in ends]).T
+    opened = np.array([(not each.low_closed, not each.high_closed) for each in ends]).T
+    low_open, high_open = opened & np.isfinite([low, high])
+    return intersection(cell, replace(box_cell(low, high), low_open=low_open, high_open=high_open))
 
 
 # Points to try ----------------------------------------------------------------------------------------------
@@ -182,14 +143,10 @@ def _cut(cell: Cell, faces: Iterable[HalfSpace], schema: Schema) -> Cell:
 
 def draws(cell: Cell, space: Space, n: int) -> Floats:
     """A cell's centre, and n points spread over its box, near the observed range where it has no end."""
-    low, high = window(cell, space)
-    unit = np.random.default_rng(0).random((n, len(low)))
-    points = low + unit * (high - low)
-    whole = np.floor(low + unit * (high - low + 1))
-    points = np.where(space.integral, np.clip(whole, low, high), points)
-    for index, allowed in cell.codes.items():
-        options = np.array(sorted(allowed), dtype=float)
-        points[:, index] = options[(unit[:, index] * len(options)).astype(int)]
+    options = (cell.codes.get(index) for index in range(len(cell.low)))
+    codes = tuple(None if some is None else np.array(sorted(some), dtype=float) for some in options)
+    limits = Limits(*window(cell, space), space.integral, codes)
+    points = limits.from_unit(np.random.default_rng(0).random((n, len(codes))))
     deepest = interior_point(cell, space)
     return points if deepest is None else np.concatenate([deepest[None], points])
 
@@ -212,25 +169,16 @@ def near_by(cell: Cell, space: Space) -> Cell:
     return bounded(cell, *window(cell, space), space)
 
 
-def possible(points: Floats, schema: Schema) -> Bools:
-    """Which coded points lie within the declared bounds."""
-    low, high = declared_bounds(schema)
-    inside: Bools = np.all((points >= low) & (points <= high), axis=1)
-    return inside
-
-
-def _points_inside(subject: Subject, schema: Schema, space: Space, data: Floats | None) -> Floats:
-    region = subject.rule.region
-    count = TRIED if any(not cell.exact for cell in subject.cells) else 4 * KEPT
-    share = -(-count // len(subject.cells))
-    tried = [draws(cell, space, share) for cell in subject.cells]
+def _points_inside(region: Region, cells: Sequence[Cell], space: Space, data: Floats | None) -> Floats:
+    count = 4 * KEPT if all(cell.exact for cell in cells) else TRIED
+    tried = [draws(cell, space, -(-count // len(cells))) for cell in cells]
     if data is not None:
         tried.append(data[:: max(1, len(data) // count)])
     candidates = np.concatenate(tried)
-    inside = candidates[region.contains(candidates, schema) & possible(candidates, schema)]
+    inside = candidates[region.contains(candidates, space.schema) & space.possible(candidates)]
     if not len(inside):
         try:
-            inside = sample(0, region, schema, data, KEPT)
+            inside = sample(0, region, space.schema, data, KEPT)
         except RegionError:
             return inside
     return inside[:: max(1, len(inside) // KEPT)][:KEPT]
@@ -276,9 +224,8 @@ def view(rule: Constraint, points: Floats, schema: Schema) -> tuple[View | None,
         except RuleError:
             defined[:] = False
         else:
-            return View(
-                rule, demand, rule.requirement.allowed(demand), rule.requirement.asked(demand)
-            ), defined
+            asks = rule.requirement
+            return View(rule, demand, asks.allowed(demand), asks.asked(demand)), defined
     return None, defined
 
 

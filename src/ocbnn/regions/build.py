@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import reduce
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -35,8 +34,8 @@ from ocbnn.language.expressions import (
 )
 from ocbnn.regions.intervals import HalfSpace, Interval
 from ocbnn.regions.limits import codes_of
-from ocbnn.regions.sets import Box, Everywhere, HalfSpaces, Predicate, Region, Union
-from ocbnn.schema import Column, Schema
+from ocbnn.regions.sets import Box, Everywhere, Pieces, Region, Union
+from ocbnn.schema import Schema
 
 MOST_DISJUNCTS = 64
 """A condition that multiplies out to more conjunctions than this stays a predicate."""
@@ -44,49 +43,14 @@ MOST_DISJUNCTS = 64
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
-@dataclass(frozen=True)
-class Conjunction:
-    """What has to hold at once: a box, half-spaces, and conditions that are neither."""
-
-    box: Box = field(default_factory=Box)
-    faces: tuple[HalfSpace, ...] = ()
-    rest: tuple[Condition, ...] = ()
-
-    def joined(self, other: Conjunction) -> Conjunction:
-        return Conjunction(
-            self.box.intersect(other.box),
-            tuple(dict.fromkeys(self.faces + other.faces)),
-            tuple(dict.fromkeys(self.rest + other.rest)),
-        )
-
-    def region(self) -> Region:
-        if self.rest:
-            return Predicate(self.box, self.faces, self.rest[0] if len(self.rest) == 1 else And(self.rest))
-        if self.faces:
-            return HalfSpaces(self.box, self.faces)
-        return self.box if self.box.columns() else Everywhere()
-
-    def is_impossible(self, schema: Schema) -> bool:
-        """Whether some column is left without any value of its kind."""
-        return any(self._is_without_value(schema.column(name)) for name in self.box.columns())
-
-    def _is_without_value(self, column: Column) -> bool:
-        interval = self.box.intervals.get(column.name, Interval())
-        codes = codes_of(column, interval, self.box.levels.get(column.name))
-        if codes is not None:
-            return not len(codes)
-        low, high = interval.closed_ends(integer=column.kind == "integer")
-        return interval.is_empty or low > high
-
-
-Disjunction = tuple[Conjunction, ...]
+Disjunction = tuple[Pieces, ...]
 """Any of these; of none, never."""
 
 
 def region_of(condition: Condition, schema: Schema) -> Region:
     """The region where a condition on the columns holds."""
     found = tuple(dict.fromkeys(_disjunction(condition, schema, negated=False)))
-    possible = tuple(part for part in found if not part.is_impossible(schema))
+    possible = tuple(part for part in found if not _is_impossible(part.box, schema))
     # A contradiction keeps its conditions, so that an error can say which of them cannot hold together.
     kept = possible or found[:1]
     regions = tuple(dict.fromkeys(part.region() for part in kept))
@@ -95,16 +59,27 @@ def region_of(condition: Condition, schema: Schema) -> Region:
     return regions[0] if len(regions) == 1 else Union(regions)
 
 
+def _is_impossible(box: Box, schema: Schema) -> bool:
+    """Whether some column is left without any value of its kind."""
+    for name in box.columns():
+        column, interval = schema.column(name), box.intervals.get(name, Interval())
+        codes = codes_of(column, interval, box.levels.get(name))
+        low, high = interval.closed_ends(integer=column.kind == "integer")
+        if (interval.is_empty or low > high) if codes is None else not len(codes):
+            return True
+    return False
+
+
 def _disjunction(condition: Condition, schema: Schema, *, negated: bool) -> Disjunction:
     match condition:
         case Always():
-            return () if negated else (Conjunction(),)
+            return () if negated else (Pieces(),)
         case Not(item):
             return _disjunction(item, schema, negated=not negated)
         case Membership(column, levels):
             known = frozenset(schema.column(column).levels)
             allowed = known - frozenset(levels) if negated else frozenset(levels)
-            return (Conjunction(Box(levels={column: allowed})),)
+            return (Pieces(Box(levels={column: allowed})),)
         case OneOf():
             return _set(condition, schema, negated)
         case And(items) | Or(items):
@@ -117,7 +92,7 @@ def _disjunction(condition: Condition, schema: Schema, *, negated: bool) -> Disj
 
 
 def _as_it_is(condition: Condition, negated: bool) -> Disjunction:
-    return (Conjunction(rest=(Not(condition) if negated else condition,)),)
+    return (Pieces(rest=(Not(condition) if negated else condition,)),)
 
 
 def _any_of(parts: Iterable[Disjunction], condition: Condition, negated: bool) -> Disjunction:
@@ -130,14 +105,10 @@ def _all_of(parts: Sequence[Disjunction], conditions: Sequence[Condition]) -> Di
     """Multiplies out; where that is too many, items with alternatives stay conditions as they are."""
     if math.prod(len(choices) for choices in parts) > MOST_DISJUNCTS:
         parts = [
-            choices if len(choices) <= 1 else (Conjunction(rest=(condition,)),)
+            choices if len(choices) <= 1 else (Pieces(rest=(condition,)),)
             for choices, condition in zip(parts, conditions, strict=True)
         ]
-    return reduce(_product, parts, (Conjunction(),))
-
-
-def _product(left: Disjunction, right: Disjunction) -> Disjunction:
-    return tuple(first.joined(second) for first in left for second in right)
+    return tuple(reduce(Pieces.joined, choice, Pieces()) for choice in product(*parts))
 
 
 def _set(condition: OneOf, schema: Schema, negated: bool) -> Disjunction:
@@ -149,9 +120,9 @@ def _set(condition: OneOf, schema: Schema, negated: bool) -> Disjunction:
         values = {-(form.constant - each.constant) / slope + 0.0 for each in others if each is not None}
         ends = sorted(value for value in values if math.isfinite(value))
         if not negated:
-            return (Conjunction(Box(levels={name: frozenset(ends)})),)
+            return (Pieces(Box(levels={name: frozenset(ends)})),)
         gaps = (Interval(*gap, False, False) for gap in pairwise([-math.inf, *ends, math.inf]))
-        return _any_of([(Conjunction(Box({name: gap})),) for gap in gaps], condition, negated)
+        return _any_of([(Pieces(Box({name: gap})),) for gap in gaps], condition, negated)
     if len(condition.elements) > MOST_DISJUNCTS:
         return _as_it_is(condition, negated)
     equations = (Comparison((condition.subject, each), ("=",)) for each in condition.elements)
@@ -160,7 +131,7 @@ def _set(condition: OneOf, schema: Schema, negated: bool) -> Disjunction:
 
 def _comparison(condition: Comparison, negated: bool) -> Disjunction:
     if not columns(condition):
-        return (Conjunction(),) if bool(evaluate(condition, {}, None)) != negated else ()
+        return (Pieces(),) if bool(evaluate(condition, {}, None)) != negated else ()
     pairs = [Comparison((left, right), (sign,)) for left, sign, right in condition.pairs()]
     parts = [_pair(pair, negated) for pair in pairs]
     # A comparison with nan is False either way round, so its negation is not the comparison turned round.
@@ -181,7 +152,7 @@ def _pair(pair: Comparison, negated: bool) -> Disjunction | None:
         return None
     if form.is_constant:  # the columns cancel out: any value of theirs will do
         zeros = dict.fromkeys(columns(pair), np.zeros(()))
-        return (Conjunction(),) if bool(evaluate(Comparison(pair.terms, (operator,)), zeros, None)) else ()
+        return (Pieces(),) if bool(evaluate(Comparison(pair.terms, (operator,)), zeros, None)) else ()
     return tuple(
         side
         for sign in (("<", ">") if operator == "!=" else (operator,))
@@ -195,16 +166,16 @@ def _scaled(form: Affine) -> Affine:
     return form if abs(exponent) < 300 else form.times(2.0 ** -max(min(exponent, 1000), -1000))
 
 
-def _one_side(form: Affine, operator: str) -> Conjunction | None:
+def _one_side(form: Affine, operator: str) -> Pieces | None:
     """`form operator 0`, as an interval where it speaks of one column, else as half-spaces."""
     largest = max(map(abs, form.coefficients.values()))
     if math.isinf(form.constant / largest):  # no number is large enough to change the sign
-        return Conjunction() if COMPARISONS[operator](form.constant, 0.0) else None
+        return Pieces() if COMPARISONS[operator](form.constant, 0.0) else None
     if len(form.coefficients) == 1:
         ((name, slope),) = form.coefficients.items()
         threshold = -form.constant / slope + 0.0
-        return Conjunction(Box({name: _interval(threshold, operator if slope > 0 else MIRRORED[operator])}))
-    return Conjunction(faces=tuple(_faces(form, operator)))
+        return Pieces(Box({name: _interval(threshold, operator if slope > 0 else MIRRORED[operator])}))
+    return Pieces(faces=tuple(_faces(form, operator)))
 
 
 def _interval(threshold: float, operator: str) -> Interval:

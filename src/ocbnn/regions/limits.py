@@ -63,10 +63,6 @@ class Limits:
         """Which points lie between the ends."""
         return np.all((coded >= self.low) & (coded <= self.high), axis=1)
 
-    def with_ends(self, low: FloatArray, high: FloatArray) -> Limits:
-        """The same columns between other ends."""
-        return replace(self, low=low, high=high)
-
 
 def coded_labels(column: Column, labels: Collection[Label]) -> FloatArray:
     """The coded values, in order: indices of a category's levels, or the numbers themselves."""
@@ -118,12 +114,11 @@ def codes_of(column: Column, interval: Interval, labels: Collection[Label] | Non
 
 def possible_ends(column: Column) -> tuple[float, float]:
     """The least and the largest value a column can take: as declared, and where its logarithm exists."""
-    low, high = Interval(*column.bounds).closed_ends(integer=column.kind == "integer")
+    integer = column.kind == "integer"
+    low, high = Interval(*column.bounds).closed_ends(integer=integer)
     if column.transform == "log":
-        low = max(
-            low,
-            Interval(low=-column.offset, low_closed=False).closed_ends(integer=column.kind == "integer")[0],
-        )
+        above = Interval(low=-column.offset, low_closed=False)
+        low = max(low, above.closed_ends(integer=integer)[0])
     return low, high
 
 
@@ -131,25 +126,17 @@ def _ends(column: Column, interval: Interval) -> tuple[float, float]:
     if interval.is_empty:
         return 1.0, 0.0
     integer = column.kind == "integer"
-    observed_low, observed_high = column.observed
+    (seen_low, seen_high), (bound_low, bound_high) = column.observed, column.bounds
     if integer:
-        observed_low, observed_high = math.floor(observed_low), math.ceil(observed_high)
+        seen_low, seen_high = math.floor(seen_low), math.ceil(seen_high)
     possible_low, possible_high = possible_ends(column)
     low, high = first, last = interval.closed_ends(integer=integer)
     if low == -math.inf:
-        threshold = min(last, possible_high)
-        low = (
-            column.bounds[0]
-            if math.isfinite(column.bounds[0])
-            else min(observed_low, past(column, threshold, -1))
-        )
+        beyond = past(column, min(last, possible_high), -1)
+        low = bound_low if math.isfinite(bound_low) else min(seen_low, beyond)
     if high == math.inf:
-        threshold = max(first, possible_low)
-        high = (
-            column.bounds[1]
-            if math.isfinite(column.bounds[1])
-            else max(observed_high, past(column, threshold, 1))
-        )
+        beyond = past(column, max(first, possible_low), 1)
+        high = bound_high if math.isfinite(bound_high) else max(seen_high, beyond)
     return max(low, possible_low), min(high, possible_high)
 
 
@@ -172,15 +159,11 @@ def growable_sides(
     schema: Schema, intervals: Mapping[str, Interval], limits: Limits
 ) -> tuple[BoolArray, BoolArray]:
     """The sides of each column that neither the rule nor a declared bound ends: where a region may grow."""
-    sides = []
-    for column, codes in zip(schema.columns, limits.codes, strict=True):
-        interval = intervals.get(column.name, Interval())
-        numeric = codes is None
-        low = numeric and math.isinf(interval.low) and math.isinf(column.bounds[0])
-        high = numeric and math.isinf(interval.high) and math.isinf(column.bounds[1])
-        sides.append((low, high))
-    low_sides, high_sides = np.array(sides, dtype=bool).reshape(-1, 2).T
-    return low_sides, high_sides
+    ruled = [intervals.get(column.name, Interval()) for column in schema.columns]
+    numeric = [codes is None for codes in limits.codes]
+    free = np.isinf([(interval.low, interval.high) for interval in ruled])
+    low, high = (free & np.isinf([column.bounds for column in schema.columns])).T & numeric
+    return low, high
 
 
 def grown(limits: Limits, schema: Schema, sides: tuple[BoolArray, BoolArray], share: float) -> Limits:
@@ -188,7 +171,8 @@ def grown(limits: Limits, schema: Schema, sides: tuple[BoolArray, BoolArray], sh
     width = np.array([observed_width(column) for column in schema.columns]) * share
     width = np.where(limits.discrete, np.ceil(width), width)
     possible_low, possible_high = np.array([possible_ends(column) for column in schema.columns]).T
-    return limits.with_ends(
-        np.maximum(np.where(sides[0], limits.low - width, limits.low), possible_low),
-        np.minimum(np.where(sides[1], limits.high + width, limits.high), possible_high),
+    return replace(
+        limits,
+        low=np.maximum(np.where(sides[0], limits.low - width, limits.low), possible_low),
+        high=np.minimum(np.where(sides[1], limits.high + width, limits.high), possible_high),
     )

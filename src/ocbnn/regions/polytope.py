@@ -151,20 +151,23 @@ def face_limits(
 class Polytope:
     """{z : matrix z ≤ bound} over the free columns, z = (x − low) / size; equalities are solved for others.
 
-    The pivots are pivot_constant − pivot_matrix z, in their own scaled units.
+    The pivots are pivot_constant − pivot_matrix z, in their own scaled units. The centre is a point inside.
     """
 
+    limits: Limits
+    schema: Schema
+    equal: tuple[HalfSpace, ...]
     matrix: FloatArray
     bound: FloatArray
-    strict: BoolArray
     free: Indices
     pivots: Indices
     pivot_matrix: FloatArray
     pivot_constant: FloatArray
+    centre: FloatArray
 
 
 def polytope_of(limits: Limits, faces: Sequence[HalfSpace], schema: Schema) -> Polytope | None:
-    """The half-spaces over those of their columns that can vary; None where they contradict each other."""
+    """The half-spaces over those of their columns that can vary; None where there is no point in them."""
     equal, unequal = equalities(faces)
     size = limits.high - limits.low
     used = {schema.index(name) for face in faces for name in face.coefficients}
@@ -189,7 +192,11 @@ def polytope_of(limits: Limits, faces: Sequence[HalfSpace], schema: Schema) -> P
     if np.any(np.where(strict, bound <= FLAT, bound < -1e-9)[~kept]):
         return None
     matrix, bound = _normalised(matrix[kept], bound[kept])
-    return Polytope(matrix, bound, strict[kept], columns[free], columns[pivots], pivot_matrix, pivot_constant)
+    centre = interior_point(matrix, bound, strict[kept])
+    if centre is None:
+        return None
+    free, pivots = columns[free], columns[pivots]
+    return Polytope(limits, schema, equal, matrix, bound, free, pivots, pivot_matrix, pivot_constant, centre)
 
 
 def _eliminate(
@@ -215,22 +222,22 @@ def _eliminate(
     return np.array(pivots, dtype=np.intp), free, rows[kept][:, free], rows[kept][:, count]
 
 
-def interior_point(polytope: Polytope) -> FloatArray | None:
-    """The Chebyshev centre, farthest from every face in scaled units; None where the polytope is empty."""
-    centre, distance = _deepest(polytope, np.ones(len(polytope.matrix), dtype=bool))
-    if distance <= FLAT and polytope.strict.any():  # a flat polytope may still be clear of its open faces
-        distance = _deepest(polytope, polytope.strict)[1] - 2 * FLAT
+def interior_point(matrix: FloatArray, bound: FloatArray, strict: BoolArray) -> FloatArray | None:
+    """The Chebyshev centre of {z : matrix z ≤ bound}, farthest from every face; None where it is empty."""
+    centre, distance = _deepest(matrix, bound, np.ones(len(matrix), dtype=bool))
+    if distance <= FLAT and strict.any():  # a flat polytope may still be clear of its open faces
+        distance = _deepest(matrix, bound, strict)[1] - 2 * FLAT
     return centre if distance >= -FLAT else None
 
 
-def _deepest(polytope: Polytope, faces: BoolArray) -> tuple[FloatArray, float]:
+def _deepest(matrix: FloatArray, bound: FloatArray, faces: BoolArray) -> tuple[FloatArray, float]:
     """The point farthest from some of the faces, and that distance; −inf where there is no point at all."""
-    count = len(polytope.free)
+    count = matrix.shape[1]
     if not count:
         return np.empty(0), 0.0
-    rows = np.hstack([polytope.matrix, faces[:, None].astype(float)])
+    rows = np.hstack([matrix, faces[:, None].astype(float)])
     objective = np.append(np.zeros(count), -1.0)
-    solution = linear_program(objective, rows, polytope.bound, [(None, None)] * count + [(None, 1.0)])
+    solution = linear_program(objective, rows, bound, [(None, None)] * count + [(None, 1.0)])
     return (np.empty(0), -np.inf) if solution is None else (solution[:-1], float(solution[-1]))
 
 
@@ -306,17 +313,16 @@ def walker(
     caller keeps those.
     """
     polytope = polytope_of(limits, faces, schema)
-    centre = None if polytope is None else interior_point(polytope)
-    if polytope is None or centre is None:
+    if polytope is None:
         return None
     extremes = extreme_points(polytope)
 
     def draw(count: int) -> FloatArray:
-        moved = hit_and_run(generator, polytope, spread_points(generator, extremes, centre, count))
+        moved = hit_and_run(generator, polytope, spread_points(generator, extremes, polytope.centre, count))
         if limits.discrete[polytope.free].any():
-            moved = _whole(generator, polytope, moved, limits)
+            moved = _whole(generator, polytope, moved)
         others = limits.from_unit(generator.random((count, len(schema.columns))))
-        return _placed(moved, polytope, others, limits, faces, schema)
+        return _placed(moved, polytope, others)
 
     return draw
 
@@ -326,45 +332,30 @@ def corners(
 ) -> FloatArray:
     """Corners of the half-spaces themselves, moved in a little; other columns as in the box's corners."""
     polytope = polytope_of(limits, faces, schema)
-    centre = None if polytope is None else interior_point(polytope)
-    if polytope is None or centre is None:
+    if polytope is None:
         return boxed[:0]
     extremes = np.unique(extreme_points(polytope, directions).round(12), axis=0)
-    moved = (1 - INSET) * extremes + INSET * centre
+    moved = (1 - INSET) * extremes + INSET * polytope.centre
     count = max(len(moved), len(boxed))
-    return _placed(
-        np.resize(moved, (count, moved.shape[1])),
-        polytope,
-        np.resize(boxed, (count, boxed.shape[1])),
-        limits,
-        faces,
-        schema,
-    )
+    moved, others = (np.resize(some, (count, some.shape[1])) for some in (moved, boxed))
+    return _placed(moved, polytope, others)
 
 
-def _placed(
-    moved: FloatArray,
-    polytope: Polytope,
-    others: FloatArray,
-    limits: Limits,
-    faces: Sequence[HalfSpace],
-    schema: Schema,
-) -> FloatArray:
+def _placed(moved: FloatArray, polytope: Polytope, others: FloatArray) -> FloatArray:
     """Coded points: scaled free columns put in their places among the others, solved columns after them."""
-    points = others.copy()
+    points, limits = others.copy(), polytope.limits
     free, pivots, size = polytope.free, polytope.pivots, limits.high - limits.low
     solved = polytope.pivot_constant - moved @ polytope.pivot_matrix.T
     points[:, free] = np.clip(limits.low[free] + size[free] * moved, limits.low[free], limits.high[free])
     points[:, pivots] = limits.low[pivots] + size[pivots] * solved
     whole = np.array([index for index in (*free, *pivots) if limits.discrete[index]], dtype=np.intp)
     points[:, whole] = np.round(points[:, whole])
-    return _met_exactly(points, pivots, faces, schema)
+    return _met_exactly(points, polytope)
 
 
-def _whole(
-    generator: np.random.Generator, polytope: Polytope, moved: FloatArray, limits: Limits
-) -> FloatArray:
-    free = polytope.free
+def _whole(generator: np.random.Generator, polytope: Polytope, moved: FloatArray) -> FloatArray:
+    """The points with whole numbers in discrete columns, each column redrawn given the others."""
+    free, limits = polytope.free, polytope.limits
     size, discrete = (limits.high - limits.low)[free], limits.discrete[free]
     moved = np.where(discrete, np.round(moved * size) / size, moved)
     for _ in range(SWEEPS):
@@ -391,19 +382,14 @@ def _room(polytope: Polytope, moved: FloatArray, index: int) -> tuple[FloatArray
     return below, above
 
 
-def _met_exactly(
-    points: FloatArray, pivots: Indices, faces: Sequence[HalfSpace], schema: Schema
-) -> FloatArray:
+def _met_exactly(points: FloatArray, polytope: Polytope) -> FloatArray:
     """Solves the equalities again in raw units: they leave no room for the rounding of scaled ones."""
-    equal, _ = equalities(faces)
-    names = [schema.names[index] for index in pivots]
-    for face in equal:
-        mine = [name for name in names if name in face.coefficients]
-        if len(mine) != 1:
+    names = {polytope.schema.names[index] for index in polytope.pivots}
+    for face in polytope.equal:
+        solved, *others = names.intersection(face.coefficients) or [None]
+        if solved is None or others:
             continue
-        index = schema.index(mine[0])
-        values = schema.values(points)
-        slope = face.coefficients[mine[0]]
-        rest = HalfSpace({n: c for n, c in face.coefficients.items() if n != mine[0]}, 0.0).value(values)
-        points[:, index] = (face.bound - rest) / slope
+        rest = HalfSpace({name: slope for name, slope in face.coefficients.items() if name != solved}, 0.0)
+        value = (face.bound - rest.value(polytope.schema.values(points))) / face.coefficients[solved]
+        points[:, polytope.schema.index(solved)] = value
     return points

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from ocbnn.language.expressions import Condition, columns, evaluate, name_text, one_of, text
+from ocbnn.language.expressions import And, Condition, columns, evaluate, name_text, one_of, text
 from ocbnn.regions.intervals import BoolArray, FloatArray, FrozenMapping, HalfSpace, Interval
 from ocbnn.regions.limits import Limits, coded_labels, growable_sides, grown, limits_of
 from ocbnn.regions.polytope import corners, equalities, face_limits
@@ -25,14 +25,6 @@ PROBES = 4096
 """How many fixed points of the bounding box are tried to see whether a predicate holds anywhere in it."""
 GROWTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """The shares of the observed ranges by which a predicate's box is grown, in turn, until it holds a point."""
-
-
-class Pieces(NamedTuple):
-    """What has to hold at once in a region that is no union."""
-
-    box: Box
-    faces: tuple[HalfSpace, ...] = ()
-    condition: Condition | None = None
 
 
 class Region(ABC):
@@ -72,6 +64,7 @@ class Region(ABC):
         limits = self.limits(schema)
         return limits.low.copy(), limits.high.copy()
 
+    @abstractmethod
     def vertices(self, schema: Schema, limit: int = 64) -> FloatArray:
         """At most `limit` corners (k, Q): those of the bounding box over the ruled columns that are inside.
 
@@ -80,18 +73,6 @@ class Region(ABC):
         rule does not name are in the middle of their range. Ends, open or closed, are moved in by a millionth
         of the range.
         """
-        limits = self.limits(schema)
-        if len(limits.empty_columns()):
-            return np.empty((0, len(schema.columns)))
-        boxed = _corners(self, limits, schema, 64 * limit)
-        boxed = np.vstack([boxed, self._own_corners(limits, schema, boxed, limit)])
-        boxed = boxed[self.contains(boxed, schema) & limits.contains(boxed)]
-        scaled = (boxed - limits.low) / np.where(limits.high > limits.low, limits.high - limits.low, 1.0)
-        _, first = np.unique(scaled.round(5), axis=0, return_index=True)
-        return boxed[np.sort(first)][:limit]
-
-    def _own_corners(self, limits: Limits, schema: Schema, boxed: FloatArray, limit: int) -> FloatArray:
-        return boxed[:0]
 
 
 def _corners(region: Region, limits: Limits, schema: Schema, most: int) -> FloatArray:
@@ -125,7 +106,40 @@ class Single(Region):
     @property
     @abstractmethod
     def pieces(self) -> Pieces:
-        """The box, the half-spaces and the condition it is the intersection of."""
+        """The box, the half-spaces and the conditions it is the intersection of."""
+
+    @property
+    def hull(self) -> Single:
+        """The region without conditions that are neither a box nor half-spaces."""
+        return self.pieces._replace(rest=()).region()
+
+    def contains(self, coded: FloatArray, schema: Schema) -> BoolArray:
+        box, faces, rest = self.pieces
+        inside, values = box.contains(coded, schema), schema.values(coded)
+        for face in faces:
+            inside &= face.contains(values)
+        for condition in rest:
+            inside &= evaluate(condition, values, schema)
+        return inside
+
+    def columns(self) -> frozenset[str]:
+        box, faces, rest = self.pieces
+        return box.columns().union(*(face.coefficients for face in faces), *map(columns, rest))
+
+    def limits(self, schema: Schema) -> Limits:
+        return _limits(self, schema)
+
+    def conditions(self) -> Iterator[tuple[str, Single]]:
+        box, faces, rest = self.pieces
+        for condition in rest:
+            yield text(condition), Pieces(box, faces, tuple(c for c in rest if c != condition)).region()
+        for words, smaller in box.conditions():
+            yield words, Pieces(smaller.pieces.box, faces, rest).region()
+        equal, unequal = equalities(faces)
+        for face in (*equal, *unequal):
+            dropped = {face.normalised()} | ({face.reversed().normalised()} if face in equal else set())
+            kept = tuple(other for other in faces if other.normalised() not in dropped)
+            yield face.equality_text() if face in equal else face.text(), Pieces(box, kept, rest).region()
 
     def components(self) -> tuple[Single, ...]:
         return (self,)
@@ -133,26 +147,27 @@ class Single(Region):
     def text(self) -> str:
         return " and ".join(words for words, _ in self.conditions()) or "always"
 
+    def vertices(self, schema: Schema, limit: int = 64) -> FloatArray:
+        limits = self.limits(schema)
+        if len(limits.empty_columns()):
+            return np.empty((0, len(schema.columns)))
+        found = _corners(self, limits, schema, 64 * limit)
+        _, faces, rest = self.pieces
+        if faces and not rest:
+            found = np.vstack([found, corners(limits, faces, schema, found, directions=min(8 * limit, 48))])
+        found = found[self.contains(found, schema) & limits.contains(found)]
+        scaled = (found - limits.low) / np.where(limits.high > limits.low, limits.high - limits.low, 1.0)
+        _, first = np.unique(scaled.round(5), axis=0, return_index=True)
+        return found[np.sort(first)][:limit]
+
 
 @dataclass(frozen=True)
 class Everywhere(Single):
     """All inputs."""
 
-    def contains(self, coded: FloatArray, schema: Schema) -> BoolArray:
-        return np.ones(len(coded), dtype=bool)
-
-    def columns(self) -> frozenset[str]:
-        return frozenset()
-
-    def limits(self, schema: Schema) -> Limits:
-        return limits_of(schema, {}, {})
-
-    def conditions(self) -> Iterator[tuple[str, Region]]:
-        return iter(())
-
     @property
     def pieces(self) -> Pieces:
-        return Pieces(Box())
+        return Pieces()
 
 
 @dataclass(frozen=True)
@@ -191,7 +206,7 @@ class Box(Single):
             levels[name] = levels.get(name, labels) & labels
         return Box(intervals, levels)
 
-    def conditions(self) -> Iterator[tuple[str, Box]]:
+    def conditions(self) -> Iterator[tuple[str, Single]]:
         for name, interval in self.intervals.items():
             rest = {other: ends for other, ends in self.intervals.items() if other != name}
             yield interval.text(name), Box(rest, self.levels)
@@ -211,36 +226,6 @@ class HalfSpaces(Single):
     box: Box
     faces: tuple[HalfSpace, ...]
 
-    def contains(self, coded: FloatArray, schema: Schema) -> BoolArray:
-        inside = self.box.contains(coded, schema)
-        values = schema.values(coded)
-        for face in self.faces:
-            inside &= face.contains(values)
-        return inside
-
-    def columns(self) -> frozenset[str]:
-        return self.box.columns().union(*(face.coefficients for face in self.faces))
-
-    def limits(self, schema: Schema) -> Limits:
-        return _half_space_limits(self, schema)
-
-    def conditions(self) -> Iterator[tuple[str, Box | HalfSpaces]]:
-        for words, box in self.box.conditions():
-            yield words, HalfSpaces(box, self.faces)
-        for words, dropped in self._face_conditions():
-            rest = tuple(face for face in self.faces if face.normalised() not in dropped)
-            yield words, HalfSpaces(self.box, rest) if rest else self.box
-
-    def _face_conditions(self) -> Iterator[tuple[str, set[HalfSpace]]]:
-        equal, unequal = equalities(self.faces)
-        for face in equal:
-            yield face.equality_text(), {face.normalised(), face.reversed().normalised()}
-        for face in unequal:
-            yield face.text(), {face.normalised()}
-
-    def _own_corners(self, limits: Limits, schema: Schema, boxed: FloatArray, limit: int) -> FloatArray:
-        return corners(limits, self.faces, schema, boxed, directions=min(8 * limit, 48))
-
     @property
     def pieces(self) -> Pieces:
         return Pieces(self.box, self.faces)
@@ -255,27 +240,32 @@ class Predicate(Single):
     condition: Condition
 
     @property
-    def hull(self) -> Box | HalfSpaces:
-        """The region without its condition."""
-        return HalfSpaces(self.box, self.faces) if self.faces else self.box
-
-    def contains(self, coded: FloatArray, schema: Schema) -> BoolArray:
-        return self.hull.contains(coded, schema) & evaluate(self.condition, schema.values(coded), schema)
-
-    def columns(self) -> frozenset[str]:
-        return self.hull.columns() | columns(self.condition)
-
-    def limits(self, schema: Schema) -> Limits:
-        return _predicate_limits(self, schema)
-
-    def conditions(self) -> Iterator[tuple[str, Region]]:
-        yield text(self.condition), self.hull
-        for words, rest in self.hull.conditions():
-            yield words, Predicate(rest.pieces.box, rest.pieces.faces, self.condition)
-
-    @property
     def pieces(self) -> Pieces:
-        return Pieces(self.box, self.faces, self.condition)
+        return Pieces(self.box, self.faces, (self.condition,))
+
+
+class Pieces(NamedTuple):
+    """What has to hold at once in a region that is no union: a box, half-spaces, and what is neither."""
+
+    box: Box = Box()
+    faces: tuple[HalfSpace, ...] = ()
+    rest: tuple[Condition, ...] = ()
+
+    def joined(self, other: Pieces) -> Pieces:
+        """What both hold."""
+        return Pieces(
+            self.box.intersect(other.box),
+            tuple(dict.fromkeys(self.faces + other.faces)),
+            tuple(dict.fromkeys(self.rest + other.rest)),
+        )
+
+    def region(self) -> Single:
+        """The simplest region that has these pieces."""
+        if self.rest:
+            return Predicate(self.box, self.faces, self.rest[0] if len(self.rest) == 1 else And(self.rest))
+        if self.faces:
+            return HalfSpaces(self.box, self.faces)
+        return self.box if self.box.columns() else Everywhere()
 
 
 @dataclass(frozen=True)
@@ -298,7 +288,7 @@ class Union(Region):
         kept = [limits for limits in found if not len(limits.empty_columns())] or found
         if not kept:
             everything = limits_of(schema, {}, {})
-            return everything.with_ends(np.ones_like(everything.low), np.zeros_like(everything.high))
+            return replace(everything, low=np.ones_like(everything.low), high=np.zeros_like(everything.high))
         low = np.min([limits.low for limits in kept], axis=0)
         high = np.max([limits.high for limits in kept], axis=0)
         codes = tuple(
@@ -334,18 +324,14 @@ def _levels_text(name: str, labels: frozenset[Label]) -> str:
 
 
 @lru_cache(maxsize=256)
-def _half_space_limits(region: HalfSpaces, schema: Schema) -> Limits:
-    return face_limits(region.box.limits(schema), region.faces, schema, region.box.intervals)
-
-
-@lru_cache(maxsize=256)
-def _predicate_limits(region: Predicate, schema: Schema) -> Limits:
-    """The limits of box and faces, grown step by step while no probe of theirs meets the condition."""
-    first = limits = region.hull.limits(schema)
-    if len(first.empty_columns()):
+def _limits(region: Single, schema: Schema) -> Limits:
+    """The limits of box and faces, grown step by step while no probe of theirs meets the conditions."""
+    box, faces, rest = region.pieces
+    first = limits = face_limits(box.limits(schema), faces, schema, box.intervals)
+    if not rest or len(first.empty_columns()):
         return first
-    named = np.isin(schema.names, list(columns(region.condition)))
-    low_sides, high_sides = growable_sides(schema, region.box.intervals, limits)
+    named = np.isin(schema.names, list(frozenset().union(*map(columns, rest))))
+    low_sides, high_sides = growable_sides(schema, box.intervals, limits)
     sides = low_sides & named, high_sides & named
     unit = np.random.default_rng(0).random((PROBES, len(schema.columns)))
     for share in GROWTHS:

@@ -14,8 +14,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, StrictFloat, StrictInt, StrictStr, ValidationError
 
 from ocbnn.errors import RuleError
-from ocbnn.language.messages import did_you_mean, listed, quoted
+from ocbnn.language.syntax import listed, quoted
 from ocbnn.rules.parse import parse_rule
+from ocbnn.schema.reading import did_you_mean
 from ocbnn.storage.documents import DocumentError, parse_yaml, read_yaml, yaml_fields, yaml_value
 
 if TYPE_CHECKING:

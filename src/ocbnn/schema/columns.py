@@ -152,7 +152,7 @@ class Column(_Stored):
     def decode(self, coded: np.ndarray) -> pd.Series:
         """(n,) coded values as raw ones: labels for a category, integers where all are whole."""
         if self.kind == "category":
-            return labels_series(self.levels, self._codes(coded), self.name)
+            return pd.Series(labels_array(self.levels)[self._codes(coded)], name=self.name)
         whole = self.kind != "continuous" and np.array_equal(coded, np.round(coded))
         return pd.Series(coded.astype(np.int64) if whole else coded.astype(np.float64), name=self.name)
 
@@ -263,15 +263,10 @@ class Target(_Stored):
 
 
 def labels_array(labels: Sequence[Label]) -> np.ndarray:
-    """The labels as an array that keeps their type: bool, int64, float64, or objects for text."""
-    return np.array(labels, dtype=object if any(isinstance(label, str) for label in labels) else None)
-
-
-def labels_series(labels: Sequence[Label], codes: np.ndarray, name: str) -> pd.Series:
-    """The label of each code, in the dtype pandas gives such labels."""
-    if not len(codes):
-        return pd.Series(labels_array(labels)[:0], name=name)
-    return pd.Series([labels[code] for code in codes], name=name)
+    """The labels as an array that keeps their values: bool, int64, float64, else objects."""
+    array = np.array(labels)
+    exact = array.dtype.kind != "U" and array.tolist() == list(labels)
+    return array if exact else np.array(labels, dtype=object)
 
 
 def require_choice(given: object, choices: Sequence[str], what: str) -> None:

@@ -34,7 +34,8 @@ def infer_column(series: pd.Series, name: str, declared: Mapping[str, Any]) -> C
     options = _checked(declared, name, COLUMN_OPTIONS)
     absent = _require_some(series, name)
     unit, count = options.get("unit"), int(absent.sum())
-    kind = _declared_kind(options, name) or guess_kind(series, name)
+    declares_levels = options.get("levels") is not None
+    kind: Kind = options.get("kind") or ("category" if declares_levels else guess_kind(series, name))
     if kind == "category":
         for option in ("bounds", "offset", "transform"):
             if options.get(option) not in (None, "none"):
@@ -43,7 +44,7 @@ def infer_column(series: pd.Series, name: str, declared: Mapping[str, Any]) -> C
                 )
         levels = _levels(series[~absent], name, options.get("levels"))
         return Column(name, "category", (0, len(levels) - 1), levels=levels, unit=unit, missing=count)
-    if options.get("levels") is not None:
+    if declares_levels:
         raise SchemaError(f"Column {name!r} is declared {kind}, but only a category has levels.")
     values = reading.read_numbers(series, name)
     transform: Any = options.get("transform") or ("none" if kind == "binary" else "standardize")
@@ -155,18 +156,9 @@ def _checked(declared: Mapping[str, Any], name: str, known: tuple[str, ...]) -> 
     unit = declared.get("unit")
     if unit is not None and not isinstance(unit, str):
         raise SchemaError(f"The unit of column {name!r} is text, not {unit!r}.")
-    transform = declared.get("transform")
-    if transform is not None:
-        require_choice(transform, get_args(Transform), f"the transform of column {name!r}")
-    return declared
-
-
-def _declared_kind(options: Mapping[str, Any], name: str) -> Kind | None:
-    kind = options.get("kind")
-    if kind is None:
-        return "category" if options.get("levels") is not None else None
-    require_choice(kind, get_args(Kind), f"the kind of column {name!r}")
-    declared: Kind = kind
+    for option, choices in (("kind", get_args(Kind)), ("transform", get_args(Transform))):
+        if declared.get(option) is not None:
+            require_choice(declared[option], choices, f"the {option} of column {name!r}")
     return declared
 
 
@@ -252,7 +244,8 @@ def _levels(series: pd.Series, name: str, declared: Any) -> tuple[Label, ...]:
 
 def _refuse_doubtful_text(series: pd.Series, name: str) -> None:
     """Refuse text that is mostly numbers, or that differs in too many rows to be a category."""
-    texts = series[~reading.missing(series)].astype(object)
+    absent = reading.missing(series)
+    texts = series[~absent].astype(object)
     is_number = pd.to_numeric(texts, errors="coerce").notna().to_numpy(dtype=bool)
     has_comma = texts.map(lambda text: bool(reading.DECIMAL_COMMA.fullmatch(text))).to_numpy(dtype=bool)
     remedy = f"declare columns={{{name!r}: {{'kind': 'category'}}}}"
@@ -262,8 +255,9 @@ def _refuse_doubtful_text(series: pd.Series, name: str) -> None:
             f"`pandas.to_numeric(frame[{name!r}])`. If they are codes, {remedy}."
         )
     if (is_number | has_comma).mean() > MOSTLY:
-        wrong = np.flatnonzero(~is_number)
-        cells = [f"{texts.iloc[place]!r} in {_row(series, texts, place)}" for place in wrong[:SHOWN_CELLS]]
+        wrong = np.flatnonzero(~absent)[~is_number]
+        rows = [(series.iloc[place], reading.row_name(series.index, int(place))) for place in wrong]
+        cells = [f"{text!r} in {row}" for text, row in rows[:SHOWN_CELLS]]
         more = f" and {len(wrong) - SHOWN_CELLS:,} more" if len(wrong) > SHOWN_CELLS else ""
         raise SchemaError(
             f"Column {name!r} holds numbers, but also text: {', '.join(cells)}{more}. Replace it by numbers, "
@@ -276,11 +270,6 @@ def _refuse_doubtful_text(series: pd.Series, name: str) -> None:
             f"Column {name!r} has {distinct} different texts in {len(texts)} rows ({texts.iloc[0]!r}, …): an "
             f"identifier, or prose? Drop it, or {remedy}."
         )
-
-
-def _row(series: pd.Series, texts: pd.Series, place: int) -> str:
-    """The name of the row of one of the values that are there."""
-    return reading.row_name(series.index, int(np.flatnonzero(~reading.missing(series))[place]))
 
 
 def _is_integer(series: pd.Series) -> bool:

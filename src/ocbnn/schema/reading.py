@@ -8,7 +8,7 @@ import difflib
 import math
 import numbers
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -35,6 +35,9 @@ DATE_REMEDY = (
 )
 
 
+LONGEST_NAME = 60
+"""So many characters of a wrong name are compared with known ones."""
+
 DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 
@@ -46,11 +49,11 @@ def comma_hint(values: Iterable[object]) -> str:
     return f" If {found!r} has a decimal comma, read the table with decimal=',' (command line: --decimal ,)."
 
 
-def did_you_mean(wrong: object, known: Iterable[object]) -> str:
-    """A closing ` Did you mean 'x'?`, or nothing when no known name is near."""
-    by_text = {str(name).casefold(): name for name in known}
-    near = difflib.get_close_matches(str(wrong).casefold(), list(by_text), n=1, cutoff=0.6)
-    return f" Did you mean {by_text[near[0]]!r}?" if near else ""
+def did_you_mean(wrong: object, known: Iterable[object], show: Callable[[Any], str] = repr) -> str:
+    """A closing ` Did you mean 'x'?`, or nothing when no known name is near; case makes no difference."""
+    by_text = {str(name).casefold(): name for name in reversed(list(known))}
+    near = difflib.get_close_matches(str(wrong)[:LONGEST_NAME].casefold(), list(by_text), n=1, cutoff=0.6)
+    return f" Did you mean {show(by_text[near[0]])}?" if near else ""
 
 
 def listed(items: Sequence[object], limit: int = 12) -> str:
@@ -113,21 +116,17 @@ def _family_of_objects(series: pd.Series, name: str) -> Family:
     present = np.flatnonzero(~missing(series))
     if not len(present):
         return "text"
-    values = series.to_numpy(dtype=object)
-    first: tuple[Family, int] | None = None
-    for position in present:
-        this = _family_of_value(values[position], name, series.index, int(position))
-        if first is None:
-            first = this, int(position)
-        elif first[0] != this:
-            raise SchemaError(
-                f"Column {name!r} mixes kinds of values: {values[first[1]]!r} in "
-                f"{row_name(series.index, first[1])}, {values[position]!r} in "
-                f"{row_name(series.index, int(position))}. Make it all numbers "
-                f"(`pandas.to_numeric`) or all text (`frame[{name!r}].astype(str)`)."
-            )
-    assert first is not None
-    return first[0]
+    values, index = series.to_numpy(dtype=object), series.index
+    families = ((int(place), _family_of_value(values[place], name, index, int(place))) for place in present)
+    first, found = next(families)
+    other = next((place for place, this in families if this != found), None)
+    if other is None:
+        return found
+    raise SchemaError(
+        f"Column {name!r} mixes kinds of values: {values[first]!r} in {row_name(index, first)}, "
+        f"{values[other]!r} in {row_name(index, other)}. Make it all numbers "
+        f"(`pandas.to_numeric`) or all text (`frame[{name!r}].astype(str)`)."
+    )
 
 
 def _family_of_value(value: object, name: str, index: pd.Index, position: int) -> Family:

@@ -120,21 +120,19 @@ def nearest_rows(known: FloatArray, region: Single, schema: Schema) -> FloatArra
 
 def distances(known: FloatArray, region: Single, schema: Schema) -> FloatArray:
     """How far rows are from a region, in observed ranges; a level or condition that does not hold is 1."""
-    box, faces, condition = region.pieces
+    box, faces, rest = region.pieces
     total = np.zeros(len(known))
     for name, interval in box.intervals.items():
         column, values = schema.column(name), known[:, schema.index(name)]
-        total += (
-            np.maximum(interval.low - values, 0) + np.maximum(values - interval.high, 0)
-        ) / observed_width(column)
+        missed = np.maximum(interval.low - values, 0) + np.maximum(values - interval.high, 0)
+        total += missed / observed_width(column)
     for name, labels in box.levels.items():
         total += ~np.isin(known[:, schema.index(name)], coded_labels(schema.column(name), labels))
     for face in faces:
-        width = sum(
-            abs(slope) * observed_width(schema.column(name)) for name, slope in face.coefficients.items()
-        )
+        slopes = face.coefficients.items()
+        width = sum(abs(slope) * observed_width(schema.column(name)) for name, slope in slopes)
         total += np.maximum(face.value(schema.values(known)) - face.bound, 0) / (width or 1.0)
-    if condition is not None:
+    if rest:
         total += ~region.contains(known, schema)
     return total
 

@@ -14,8 +14,8 @@ from ocbnn.errors import RegionError
 from ocbnn.language.expressions import name_text, node_count, number_text
 from ocbnn.regions.intervals import FloatArray, Interval
 from ocbnn.regions.limits import Limits
-from ocbnn.regions.polytope import equalities, interior_point, polytope_of, walker
-from ocbnn.regions.sets import PROBES, Predicate, Region, Single
+from ocbnn.regions.polytope import equalities, polytope_of, walker
+from ocbnn.regions.sets import PROBES, Region, Single
 from ocbnn.schema import Column, Schema
 
 Key = Any
@@ -52,8 +52,7 @@ def kept_inside(
     draw: Draw, region: Single, schema: Schema, limits: Limits, n: int, *, walking: bool = False
 ) -> FloatArray:
     """The first n drawn points that are inside; an error, not an endless loop, where too few are."""
-    condition = region.pieces.condition
-    cost = 1 if condition is None else 1 + node_count(condition) // FEW_NODES
+    cost = 1 + sum(map(node_count, region.pieces.rest)) // FEW_NODES
     most = max(WALKS, 20 * n) if walking else max(max(TRIES, 200 * n) // cost, 20 * n)
     kept, tried, wanted = np.empty((0, len(schema.columns))), 0, max(n, 256) if walking else n
     while len(kept) < n:
@@ -79,11 +78,10 @@ def acceptance(region: Region, schema: Schema, limits: Limits) -> float:
 def is_thin(region: Region, schema: Schema) -> bool:
     """Whether half-spaces of the region are too thin for rejection."""
     for part in region.components():
-        hull = part.hull if isinstance(part, Predicate) else part
-        if not hull.pieces.faces:
+        limits = part.hull.limits(schema) if part.pieces.faces else None
+        if limits is None or len(limits.empty_columns()):
             continue
-        limits = hull.limits(schema)
-        if not len(limits.empty_columns()) and acceptance(hull, schema, limits) < THIN:
+        if acceptance(part.hull, schema, limits) < THIN:
             return True
     return False
 
@@ -91,10 +89,12 @@ def is_thin(region: Region, schema: Schema) -> bool:
 def uniform_inside(generator: np.random.Generator, region: Single, schema: Schema, n: int) -> FloatArray:
     """Uniform points of one region, by rejection where it is roomy, by walking where it is thin."""
     inside = walked_inside if is_thin(region, schema) else rejected_inside
-    return inside(generator, region, schema, n)
+    return inside(generator, region, schema, None, n)
 
 
-def rejected_inside(generator: np.random.Generator, region: Single, schema: Schema, n: int) -> FloatArray:
+def rejected_inside(
+    generator: np.random.Generator, region: Single, schema: Schema, data: FloatArray | None, n: int
+) -> FloatArray:
     """Uniform points of one region: drawn in the bounding box, kept where they are inside."""
     limits = reachable_limits(region, schema)
     columns = len(schema.columns)
@@ -103,10 +103,12 @@ def rejected_inside(generator: np.random.Generator, region: Single, schema: Sche
     )
 
 
-def walked_inside(generator: np.random.Generator, region: Single, schema: Schema, n: int) -> FloatArray:
+def walked_inside(
+    generator: np.random.Generator, region: Single, schema: Schema, data: FloatArray | None, n: int
+) -> FloatArray:
     """Uniform points of one region by hit-and-run in its half-spaces; what walks outside is walked again."""
     if not region.pieces.faces:
-        return rejected_inside(generator, region, schema, n)
+        return rejected_inside(generator, region, schema, data, n)
     limits = reachable_limits(region, schema)
     draw = walker(generator, limits, region.pieces.faces, schema)
     if draw is None:
@@ -147,12 +149,8 @@ def over_components(sampler: ComponentSampler) -> Sampler:
     return sampled
 
 
-@over_components
-def uniform(
-    generator: np.random.Generator, region: Single, schema: Schema, data: FloatArray | None, n: int
-) -> FloatArray:
-    """Independent uniform points: drawn in the bounding box, kept where they are inside."""
-    return rejected_inside(generator, region, schema, n)
+uniform = over_components(rejected_inside)
+walk = over_components(walked_inside)
 
 
 @over_components
@@ -171,14 +169,6 @@ def sobol(
         return limits.from_unit(sequence.random(2 ** min(power, 16)))
 
     return kept_inside(following, region, schema, limits, n)
-
-
-@over_components
-def walk(
-    generator: np.random.Generator, region: Single, schema: Schema, data: FloatArray | None, n: int
-) -> FloatArray:
-    """Uniform points by hit-and-run: for equalities, and half-spaces too thin for rejection."""
-    return walked_inside(generator, region, schema, n)
 
 
 def component_shares(parts: tuple[Single, ...], schema: Schema) -> FloatArray:
@@ -234,11 +224,9 @@ def _is_reachable(region: Single, schema: Schema) -> bool:
     limits = region.limits(schema)
     if len(limits.empty_columns()):
         return False
-    if region.pieces.faces:
-        polytope = polytope_of(limits, region.pieces.faces, schema)
-        if polytope is None or interior_point(polytope) is None:
-            return False
-    if region.pieces.condition is None:
+    if region.pieces.faces and polytope_of(limits, region.pieces.faces, schema) is None:
+        return False
+    if not region.pieces.rest:
         return True
     probes = limits.from_unit(np.random.default_rng(0).random((4 * PROBES, len(schema.columns))))
     return bool(region.contains(probes, schema).any())

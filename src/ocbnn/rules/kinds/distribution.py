@@ -278,8 +278,7 @@ def _categorical(
         if len(branches(argument)) != 2:
             raise sentence.error("Name the class: `Categorical(green: 0.5, blue: 0.5)`.", argument)
         left, right = branches(argument)
-        what = f"a class of {name_text(target.name)}"
-        label = read_label(sentence, left, target.classes, what, target.name)
+        label = read_label(sentence, left, target)
         if label in given:
             raise sentence.error(f"The class {label_text(label)} has a probability already.", argument)
         given[label] = read_expression(sentence, right, "probability")
