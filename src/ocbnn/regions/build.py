@@ -3,7 +3,7 @@
 A condition becomes a union of conjunctions (negations pushed inwards, `or` multiplied out), each
 conjunction a box where its comparisons speak of one column, half-spaces where they are affine in several, a
 predicate for the rest. The region holds exactly the coded points at which `expressions.evaluate` gives
-True.
+True; its form depends on that set, not on the words (`canonical.py`).
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from ocbnn.language.expressions import (
     columns,
     evaluate,
 )
+from ocbnn.regions.canonical import canonical
 from ocbnn.regions.intervals import HalfSpace, Interval
 from ocbnn.regions.limits import codes_of
-from ocbnn.regions.sets import Box, Everywhere, HalfSpaces, Predicate, Region, Union
+from ocbnn.regions.sets import Box, Everywhere, HalfSpaces, Predicate, Region, Single
 from ocbnn.schema import Column, Schema
 
 MOST_DISJUNCTS = 64
@@ -59,7 +60,7 @@ class Conjunction:
             tuple(dict.fromkeys(self.rest + other.rest)),
         )
 
-    def region(self) -> Region:
+    def region(self) -> Single:
         if self.rest:
             return Predicate(self.box, self.faces, self.rest[0] if len(self.rest) == 1 else And(self.rest))
         if self.faces:
@@ -89,10 +90,7 @@ def region_of(condition: Condition, schema: Schema) -> Region:
     possible = tuple(part for part in found if not part.is_impossible(schema))
     # A contradiction keeps its conditions, so that an error can say which of them cannot hold together.
     kept = possible or found[:1]
-    regions = tuple(dict.fromkeys(part.region() for part in kept))
-    if Everywhere() in regions:
-        return Everywhere()
-    return regions[0] if len(regions) == 1 else Union(regions)
+    return canonical((part.region() for part in kept), schema)
 
 
 def _disjunction(condition: Condition, schema: Schema, *, negated: bool) -> Disjunction:
