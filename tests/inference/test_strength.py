@@ -172,15 +172,20 @@ def test_points_that_joined_are_there_after_an_interruption(wide: tuple[Model, P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["svgd", "bbb"])
-def test_the_optimising_engines_meet_figure_1b(engine: str) -> None:
+def test_draws_of_an_optimised_gaussian_show_that_figure_1b_is_met() -> None:
     model = figure_1b(hidden=(10,), strength=None, points=100)
-    result = infer(model, engine, seed=0, draws=500)
-    (rule,) = result.rules
+    (rule,) = infer(model, "bbb", seed=0, draws=2000).rules
     assert rule.found_strength
-    assert not result.unmet
-    assert rule.met or rule.not_shown  # 50 particles cannot show 0.01
-    assert rule.violation <= 0.01 + 4 * rule.check.error
+    assert rule.met
+
+
+@pytest.mark.slow
+def test_particles_keep_figure_1b_though_they_are_too_few_to_show_it() -> None:
+    model = figure_1b(hidden=(10,), strength=None, points=100)
+    (rule,) = infer(model, "svgd", seed=0).rules
+    assert rule.found_strength
+    assert rule.violation <= rule.tolerance
+    assert rule.not_shown  # 50 particles cannot show 0.01
 
 
 def test_the_least_strength_that_meets_the_tolerance_is_frozen_and_measured_again() -> None:
