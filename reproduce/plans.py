@@ -10,7 +10,7 @@ A section is an experiment; its parts are options of what the library has:
     [fig1.runs.svgd]     options of `infer` for that engine
     [fig1.run]           infer: chains, draws, thin, ess (draw until so many effective draws)
     [fig1.preparation]   warm (false: none), start (small, prior, base), searches, found, search (of a
-                         strength; rounds, ratio, aim, lowest, effective, most), nodes
+                         strength; rounds, ratio, aim, effective, most), nodes
     [fig1.own]           numbers of the experiment itself
     [fig1.svgd.engine]   the same for one of several parts of an experiment
     [fig1.quick.run]     what a smoke run changes
@@ -147,9 +147,7 @@ def _preparation(options: Mapping[str, Any]) -> Settings:
     nodes = given.pop("nodes", True)
     start = given.pop("start", None)
     strength = {
-        key: given.pop(key)
-        for key in ("rounds", "ratio", "aim", "lowest", "effective", "most")
-        if key in given
+        key: given.pop(key) for key in ("rounds", "ratio", "aim", "effective", "most") if key in given
     }
     return Settings(
         warm=WarmStart(**given) if warm else None,

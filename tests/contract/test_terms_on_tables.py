@@ -21,7 +21,6 @@ RULES: dict[str, tuple[str, str, str]] = {
     "negative-exponential": ("dose", "dose >= 1", "not 2 <= dose <= 2.5"),
     "gaussian-mixture": ("dose", "dose = 1 + 0.01 * age within 0.2", "dose = 2 (0.7) or dose = 3 (0.3)"),
     "output-density": ("dose", "dose ~ Normal(2, 0.5)", "dose ~ Normal(1 + 0.01 * age, 0.3)"),
-    "beta": ("outcome", "outcome = well", "outcome in {well, ill}"),
     "dirichlet": ("outcome", "outcome = well", "not outcome = dead"),
     "target-probability": (
         "outcome",

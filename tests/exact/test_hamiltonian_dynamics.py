@@ -6,7 +6,7 @@ The surrogate is deliberately poor: 2 of a rule's 100 points.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -25,7 +25,8 @@ from chain_checks import (
 )
 from engines import drive
 from ocbnn.inference.density import Context, Density
-from ocbnn.inference.engines.hmc import Hmc, leapfrog
+from ocbnn.inference.engines.hmc import Hmc, force_of, leapfrog
+from ocbnn.model.outputs import Precision
 
 POINTS = 100
 CHAINS, WARMUP, KEPT = 24, 200, 3000
@@ -36,6 +37,7 @@ ENGINE = Hmc(adapt=False, step_size=0.1, trajectory=1.0)
 @pytest.fixture(autouse=True)
 def _double() -> Iterator[None]:
     with jax.enable_x64(True):
+        case()  # not first within a trace
         yield
 
 
@@ -86,16 +88,17 @@ def test_accepting_with_the_surrogate_would_be_noticed() -> None:
     assert np.max(np.abs(standard_errors_away(wrong, moments(context)))) > 20
 
 
-def moved(place: Any, steps: int) -> Any:
-    """The end `(positions, momenta)` of a trajectory, both flat in one vector."""
+def moved(place: Any, steps: int, kind: Precision = "float64") -> Any:
+    """The end `(positions, momenta)` of a trajectory, both flat in one vector; `kind` is of gradients."""
     density, context = case()
     positions, momenta = place[None, :2], place[None, 2:]
-    gradient = jax.grad(lambda w: density.surrogate(w, context))(positions[0])[None]
-    inverse_mass = jnp.asarray([0.5, 2.0])
-    ends = leapfrog(density, context, positions, momenta, gradient, jnp.asarray(0.07), inverse_mass, steps)
+    gradient = force_of(density, context, kind)(positions)
+    step, inverse_mass = jnp.asarray(0.07), jnp.asarray([0.5, 2.0])
+    ends = leapfrog(density, context, positions, momenta, gradient, step, inverse_mass, steps, kind)
     return jnp.concatenate([ends[0][0], ends[1][0]])
 
 
+KINDS: tuple[Precision, ...] = ("float64", "float32")
 PLACES = np.random.default_rng(0).normal(0.0, 0.7, (4, 4))
 
 
@@ -108,13 +111,31 @@ def test_gradients_are_not_those_of_the_density_here() -> None:
     assert np.all(np.linalg.norm(exact - poor, axis=1) > 0.1 * np.linalg.norm(exact, axis=1))
 
 
-def test_a_trajectory_with_turned_momenta_leads_back() -> None:
-    move = jax.jit(jax.vmap(lambda place: moved(place, 40)))
+@pytest.mark.parametrize(("kind", "steps"), [("float64", 40), ("float32", 40), ("float32", 600)])
+def test_a_trajectory_with_turned_momenta_leads_back(kind: Precision, steps: int) -> None:
+    """Gradients in float32, the default, are rounded, but alike on the way back: positions are in float64."""
+    assert Hmc().gradients == "float32"
+    move = jax.jit(jax.vmap(lambda place: moved(place, steps, kind)))
     turned = np.array([1.0, 1.0, -1.0, -1.0])
     ends = np.asarray(move(PLACES))
+    assert ends.dtype == np.float64
     assert np.min(np.linalg.norm(ends - PLACES, axis=1)) > 0.1
     back = turned * np.asarray(move(turned * ends))
     np.testing.assert_allclose(back, PLACES, atol=1e-10)
+
+
+def test_rounded_gradients_lead_elsewhere_but_not_far() -> None:
+    """So that the precision is not ignored: the way back is exact though the way is another."""
+    exact, rounded = (np.asarray(jax.jit(jax.vmap(partial(moved, steps=40, kind=k)))(PLACES)) for k in KINDS)
+    assert 1e-9 < np.abs(exact - rounded).max() < 1e-3
+
+
+def test_positions_in_float32_would_not_lead_back() -> None:
+    turned = np.array([1.0, 1.0, -1.0, -1.0], np.float32)
+    with jax.enable_x64(False):
+        move = jax.jit(jax.vmap(lambda place: moved(place, 600, "float32")))
+        back = turned * np.asarray(move(turned * np.asarray(move(PLACES.astype(np.float32)))))
+    assert np.abs(back - PLACES).max() > 1e-7
 
 
 def test_a_trajectory_keeps_volume() -> None:

@@ -76,7 +76,7 @@ def test_found_points_stay_in_every_step_with_their_weight() -> None:
     (points,) = Feed(replace(model, terms=tuple(rules)), seed=1, batch=2).chunk(0, 5).points
     assert points.coded.shape == (5, 7, 1)
     assert (points.coded[:, 4:6, 0] == [2.0, 6.0]).all()
-    np.testing.assert_allclose(points.weights, np.broadcast_to([0.25] * 6 + [0.0], (5, 7)))
+    np.testing.assert_allclose(points.weights, np.broadcast_to([0.5 / 4] * 4 + [0.5 / 2] * 2 + [0.0], (5, 7)))
     assert points.strength.shape == (5,)
 
 

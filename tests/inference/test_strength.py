@@ -31,7 +31,7 @@ def searched(enough_at: list[float], search: StrengthSearch | None = None, start
     return bracket
 
 
-@pytest.mark.parametrize("enough", [2.0, 31.0, 999.0, 1001.0, 4e4, 9e7])
+@pytest.mark.parametrize("enough", [1001.0, 4e4, 9e7])
 def test_the_strength_found_is_enough_and_not_much_more(enough: float) -> None:
     bracket = searched([enough])
     assert bracket.settled
@@ -39,13 +39,25 @@ def test_the_strength_found_is_enough_and_not_much_more(enough: float) -> None:
 
 
 def test_rules_are_searched_for_independently() -> None:
-    found, ratio = searched([50.0, 5e5]).found(), StrengthSearch().ratio
-    assert 50.0 <= found[0] <= 50.0 * ratio
+    found, ratio = searched([5e3, 5e5]).found(), StrengthSearch().ratio
+    assert 5e3 <= found[0] <= 5e3 * ratio
     assert 5e5 <= found[1] <= 5e5 * ratio
 
 
-def test_a_rule_that_is_always_met_gets_the_least_strength() -> None:
-    assert searched([0.0]).found()[0] == pytest.approx(1.0)  # 1,000 · 10⁻³
+@pytest.mark.parametrize("enough", [0.0, 2.0, 31.0, 999.0])
+def test_a_rule_that_is_met_at_once_keeps_its_terms_own_strength(enough: float) -> None:
+    """Less would widen its wall, and move what the rule has nothing to say about."""
+    bracket = searched([enough, 5e3])
+    assert bracket.found()[0] == 1000.0
+
+
+def test_no_strength_below_the_terms_own_is_ever_tried() -> None:
+    generator = np.random.default_rng(0)
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0, 1.0, 100.0]), np.ones(3, bool))
+    for _ in range(50):
+        bracket.learn(list(generator.random(3) < 0.5), list(generator.random(3)))
+        assert np.all(bracket.now >= [1000.0, 1.0, 100.0])
+        assert np.all(bracket.found() >= [1000.0, 1.0, 100.0])
 
 
 def test_a_rule_that_is_never_met_gets_the_strength_of_least_violation() -> None:
@@ -82,11 +94,11 @@ def test_a_violation_beyond_the_tolerance_is_never_left_at_that_so_early() -> No
 def test_more_strength_can_be_enough_only_where_it_was_once() -> None:
     bracket = _Bracket(StrengthSearch(), np.array([1000.0]), np.ones(1, bool))
     assert not bracket.can_be_enough(0)
-    bracket.learn([True], [0.0])
     bracket.learn([False], [0.5])
-    assert bracket.now[0] == pytest.approx(1000.0 / 10**0.5)
+    bracket.learn([True], [0.0])
+    assert bracket.now[0] == pytest.approx(10_000.0 / 10**0.5)
     assert bracket.can_be_enough(0)
-    bracket.now[0] = 1000.0
+    bracket.now[0] = 10_000.0
     assert not bracket.can_be_enough(0)  # it is being tried again
 
 
@@ -160,15 +172,20 @@ def test_points_that_joined_are_there_after_an_interruption(wide: tuple[Model, P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["svgd", "bbb"])
-def test_the_optimising_engines_meet_figure_1b(engine: str) -> None:
+def test_draws_of_an_optimised_gaussian_show_that_figure_1b_is_met() -> None:
     model = figure_1b(hidden=(10,), strength=None, points=100)
-    result = infer(model, engine, seed=0, draws=500)
-    (rule,) = result.rules
+    (rule,) = infer(model, "bbb", seed=0, draws=2000).rules
     assert rule.found_strength
-    assert not result.unmet
-    assert rule.met or rule.not_shown  # 50 particles cannot show 0.01
-    assert rule.violation <= 0.01 + 4 * rule.check.error
+    assert rule.met
+
+
+@pytest.mark.slow
+def test_particles_keep_figure_1b_though_they_are_too_few_to_show_it() -> None:
+    model = figure_1b(hidden=(10,), strength=None, points=100)
+    (rule,) = infer(model, "svgd", seed=0).rules
+    assert rule.found_strength
+    assert rule.violation <= rule.tolerance
+    assert rule.not_shown  # 50 particles cannot show 0.01
 
 
 def test_the_least_strength_that_meets_the_tolerance_is_frozen_and_measured_again() -> None:

@@ -71,7 +71,7 @@ def test_room_changes_nothing_until_points_are_found(model: Model) -> None:
     )
     found = with_found(roomy, np.array([[0.1], [0.2]]))
     np.testing.assert_allclose(found.points.coded[20:22, 0], [0.1, 0.2])
-    np.testing.assert_allclose(found.points.weights, [1 / 20] * 22 + [0.0])
+    np.testing.assert_allclose(found.points.weights, [0.5 / 20] * 20 + [0.5 / 2] * 2 + [0.0])
 
 
 def test_where_no_place_is_free_a_rule_is_given_more(model: Model) -> None:
@@ -80,8 +80,33 @@ def test_where_no_place_is_free_a_rule_is_given_more(model: Model) -> None:
     found = with_found(with_found(rule, more[:5]), more[5:])
     weights = np.asarray(found.points.weights)
     np.testing.assert_allclose(np.asarray(found.points.coded)[20:][weights[20:] > 0], more)
-    np.testing.assert_allclose(weights[weights > 0], 1 / 20)
+    np.testing.assert_allclose(weights[weights > 0], [0.5 / 20] * 20 + [0.5 / len(more)] * len(more))
     assert len(weights) == 20 + 2 * ROOM
+
+
+@pytest.mark.parametrize("corners", [False, True])
+def test_found_points_share_half_of_a_rules_weight_however_many_they_are(corners: bool) -> None:
+    """S12: each counted as much as one that was drawn, so that a rule could weigh 2.4 times."""
+    (rule,) = figure_1b(points=20, corners=corners).terms
+    own, y = 20 + rule.corners, 7.0
+    for count in (1, 3, 70):
+        rule = with_found(rule, np.linspace(-0.3, 0.3, count)[:, None])
+        weights = np.asarray(rule.points.weights)
+        assert weights.sum() == pytest.approx(1.0, rel=1e-12)
+        assert weights[own:].sum() == pytest.approx(0.5, rel=1e-12)
+        assert len(np.unique(weights[own:][weights[own:] > 0])) == len(np.unique(weights[:own])) == 1
+    # A function that is equally wrong everywhere scores what it scored before anything was found.
+    (before,) = figure_1b(points=20, corners=corners).terms
+    expected = float(before.log_density(np.full(len(before.points.weights), y), before.points))
+    actual = float(rule.log_density(np.full(len(rule.points.weights), y), rule.points))
+    assert actual == pytest.approx(expected, rel=1e-6)
+
+
+def test_in_a_sum_each_found_point_counts_one_as_every_other() -> None:
+    (rule,) = figure_1b(points=20, reduction="sum").terms
+    found = with_found(with_found(rule, np.array([[0.1]])), np.array([[0.2], [0.25]]))
+    weights = np.asarray(found.points.weights)
+    np.testing.assert_array_equal(weights[weights > 0], np.ones(23))
 
 
 def test_points_are_found_where_networks_break_the_rule_and_nowhere_else(model: Model) -> None:

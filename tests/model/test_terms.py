@@ -15,7 +15,6 @@ import scipy.stats
 from ocbnn.errors import ModelError
 from ocbnn.model.terms import (
     TERMS,
-    Beta,
     Calibration,
     Dirichlet,
     Distance,
@@ -135,21 +134,43 @@ def test_positive_functions_forbid_each_inequality_on_its_own_like_the_intervals
     np.testing.assert_allclose(actual, score(NegativeExponential(), "interval", value, 3.0), rtol=1e-10)
 
 
-@pytest.mark.parametrize("strength", [0.5, 1.0, 9.0, 1e3])
-def test_beta_is_that_density_up_to_its_mode_and_flat_from_there(strength):
-    r = np.linspace(0.001, 0.999, POINTS * 200).reshape(-1, POINTS)
-    value = np.log(np.stack([1 - r, r], axis=-1))
-    density = scipy.stats.beta(strength + 1, 2)
-    mode = strength / (strength + 1)
-    expected = density.logpdf(np.minimum(r, mode)) - density.logpdf(mode)
-    np.testing.assert_allclose(score(Beta(), "one class", value, strength), expected, rtol=1e-10, atol=1e-10)
+def test_distance_of_classes_is_the_wall_on_the_log_odds_of_the_best_forbidden_class():
+    value = outputs_for(CASES["two of three classes"], DRAWS)
+
+    def formula(log_p, point, demand):
+        u = max(log_p[2] - max(log_p[0], log_p[1]) + 1.5 / np.sqrt(7.0), 0.0)
+        return -7.0 * (np.sqrt(1 + u**2) - 1)
+
+    expected = by_point("two of three classes", value, formula)
+    requirement, demand, _ = CASES["two of three classes"]
+    term = Distance().calibrated(_setting(requirement, demand))
+    assert term.reads_logs
+    np.testing.assert_allclose(
+        score(term, "two of three classes", value, 7.0), expected, rtol=1e-10, atol=1e-12
+    )
 
 
-def test_beta_says_nothing_about_which_allowed_class():
-    value = np.log([[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.9, 0.01, 0.05], [0.01, 0.9, 0.05]])
-    scores = score(Beta(), "two of three classes", value, 1e4)
-    assert scores[0] == scores[1]
-    assert scores[2] == scores[3]
+def test_the_wall_of_classes_says_nothing_about_which_allowed_class():
+    value = np.log([[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.2, 0.01, 0.3], [0.01, 0.2, 0.3]])
+    scores = score(Distance(reads_logs=True), "two of three classes", value, 1e4)
+    assert scores[0] == scores[1] == 0.0
+    assert scores[2] == scores[3] < 0.0
+
+
+@pytest.mark.parametrize("case_name", ["half-line", "interval", "gap", "one class", "two of three classes"])
+@pytest.mark.parametrize("strength", [1e3, 1e5, 1e8])
+def test_outputs_three_thicknesses_inside_are_left_alone_exactly(case_name, strength):
+    """Law: a rule that is kept anyway changes nothing. Thicknesses are those of the term's own strength."""
+    case = CASES[case_name]
+    term = TERMS[case.requirement.default_term]
+    assert term.default_strength == 1e3
+    term = term.calibrated(_setting(case.requirement, case.demand))
+    value = outputs_for(case, 2000)
+    margin = np.asarray(case.requirement.margin(case.demand, value))
+    kept = margin <= -3.0 * term.scale / np.sqrt(1e3)
+    assert kept.mean() > 0.05
+    assert np.all(score(term, case_name, value, strength)[kept] == 0.0)
+    assert np.all(score(term, case_name, value, strength)[margin > 0] < 0.0)
 
 
 @pytest.mark.parametrize(("reference", "other"), [(False, 1.5), (True, 8.5)])
@@ -162,35 +183,74 @@ def test_dirichlet_is_that_density_up_to_its_normaliser(reference, other):
     np.testing.assert_allclose(actual - actual[0], expected - expected[0], rtol=1e-10, atol=1e-9)
 
 
-def test_gaussian_mixture_of_the_paper_is_the_log_of_a_weighted_sum():
+def test_gaussian_mixture_of_the_paper_is_the_log_of_a_weighted_sum_whose_variance_strength_divides():
     value = outputs_for(CASES["values"], DRAWS)
 
     def formula(y, point, demand):
-        components = scipy.stats.norm.logpdf(y, demand.values[point], 0.1)
-        return 2.0 * scipy.special.logsumexp(components, b=demand.weights[point])
+        components = scipy.stats.norm.logpdf(y, demand.values[point], 0.1 / np.sqrt(2.0))
+        return scipy.special.logsumexp(components, b=demand.weights[point])
 
     expected = by_point("values", value, formula)
-    np.testing.assert_allclose(
-        score(GaussianMixture(levelled=False), "values", value, 2.0), expected, rtol=1e-10
-    )
+    np.testing.assert_allclose(score(GaussianMixture(sigma=0.1), "values", value, 2.0), expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("levelled", [True, False])
-def test_with_one_value_the_gaussian_has_half_the_margin_as_its_standard_deviation(levelled):
+@pytest.mark.parametrize("strength", [1.0, 9.0, 1e4])
+@pytest.mark.parametrize("sigma", [None, 0.1])
+def test_with_one_value_the_gaussian_has_half_the_margin_as_its_standard_deviation(sigma, strength):
     value = outputs_for(CASES["value"], DRAWS)
-    expected = scipy.stats.norm.logpdf(value, 0.5, 0.1)
-    actual = score(GaussianMixture(levelled=levelled), "value", value, 1.0)
+    expected = scipy.stats.norm.logpdf(value, 0.5, 0.1 / np.sqrt(strength))
+    actual = score(GaussianMixture(sigma=sigma), "value", value, strength)
     np.testing.assert_allclose(actual, expected, rtol=1e-10)
 
 
-def test_levelled_components_keep_their_weights_at_the_values_and_meet_at_the_margins():
-    case = CASES["values"]
-    term = GaussianMixture()
-    at_values = [float(score(term, "values", np.full(POINTS, y), 1.0)[0]) for y in (-0.4, 0.1, 2.0)]
-    np.testing.assert_allclose(np.diff(at_values), np.log([0.2 / 0.7, 0.1 / 0.2]), rtol=1e-10)
-    margins = [float(score(term, "values", np.full(POINTS, y), 1.0)[0]) for y in (-0.6, -0.2, -0.1, 0.3, 1.8)]
+def _mixture(values, weights, margin, strength, places, term=None):
+    """The density of a rule about several values at these places."""
+    demand = Peaks(
+        np.tile(values, (len(places), 1)), np.tile(weights, (len(places), 1)), np.full(len(places), margin)
+    )
+    term = term or TERMS[CASES["values"].requirement.default_term]
+    scores = term.log_density(CASES["values"].requirement, demand, jnp.asarray(places), strength)
+    return np.exp(np.asarray(scores))
+
+
+@pytest.mark.parametrize("strength", [1.0, 3.0, 10.0, 1e3, 1e5])
+@pytest.mark.parametrize(
+    ("values", "weights"),
+    [((2.0, 3.0), (0.7, 0.3)), ((3.0, 2.0), (0.05, 0.95)), ((-1.0, 2.0, 4.0), (0.1, 0.6, 0.3))],
+)
+def test_at_any_strength_each_value_has_the_mass_that_was_stated(values, weights, strength):
+    """Under a flat base prior, by quadrature around each value; S4: 0.00025 instead of 0.3 at strength 10."""
+    masses = []
+    for value in values:
+        places = value + np.linspace(-0.5, 0.5, 200_001) * min(1.0, 10.0 / np.sqrt(strength))
+        density = _mixture(values, weights, 0.1, strength, places)
+        masses.append(scipy.integrate.simpson(density, places))
+    np.testing.assert_allclose(masses, weights, rtol=1e-9)
+
+
+@pytest.mark.parametrize("strength", [1.0, 10.0, 1e3])
+def test_strength_narrows_every_component_as_its_square_root(strength):
+    places = np.linspace(1.0, 4.0, 600_001)
+    density = _mixture((2.0, 3.0), (0.7, 0.3), 0.2, strength, places)
+    for value, widest in ((2.0, 0.1), (3.0, 0.1)):
+        near = np.abs(places - value) < 0.5
+        variance = np.average((places[near] - value) ** 2, weights=density[near])
+        assert 0.5 * widest / np.sqrt(strength) < np.sqrt(variance) < 1.001 * widest / np.sqrt(strength)
+
+
+@pytest.mark.parametrize("strength", [0.2, 1.0, 7.0, 1e4])
+def test_components_have_the_same_density_at_their_margins(strength):
+    places = (-0.6, -0.2, -0.1, 0.3, 1.8, 2.2)
+    margins = [float(score(GaussianMixture(), "values", np.full(POINTS, y), strength)[0]) for y in places]
     np.testing.assert_allclose(margins, margins[0], rtol=1e-10)
-    assert case.demand.margin[0] == 0.2
+
+
+def test_values_that_almost_touch_keep_their_masses_up_to_what_they_share():
+    """Margins of 0.5 around 2 and 3 meet at 2.5, two standard deviations from the lighter value."""
+    places = np.linspace(0.0, 5.0, 500_001)
+    density = _mixture((2.0, 3.0), (0.7, 0.3), 0.5, 1.0, places)
+    share = density[places < 2.5].sum() / density.sum()
+    assert 0.7 <= share <= 0.7 / (1.0 - 0.3 * scipy.stats.norm.sf(2.0))
 
 
 def test_target_probability_is_the_negative_divergence_from_what_is_asked():
@@ -242,6 +302,29 @@ def _half_line_term(term, strength):
         return term.log_density(BOUNDS, demand, w, strength)
 
     return log_term
+
+
+def _share_under(strength):
+    """Mean probability of the allowed class for a logit ~ N(0, 1), and the truncated one, by quadrature."""
+    requirement, demand, _ = CASES["one class"]
+    logit = np.linspace(-8.0, 8.0, 400_000).reshape(-1, POINTS)
+    value = log_softmax(np.stack([np.zeros_like(logit), logit], axis=-1))
+    term = TERMS[requirement.default_term].calibrated(_setting(requirement, demand))
+    base = np.exp(-0.5 * logit**2)
+    scored, kept = base * np.exp(score(term, "one class", value, strength)), base * (logit > 0)
+    probability = scipy.special.expit(logit)
+    return np.average(probability, weights=scored), np.average(probability, weights=kept)
+
+
+def test_the_default_term_of_classes_tends_to_the_truncated_prior():
+    """S7: Beta, whose demanded log-odds grew with strength, gave 0.784, 0.958 and 0.994 for 0.675."""
+    means, (truncated, *_) = zip(*(_share_under(s) for s in (1e1, 1e2, 1e3, 1e4, 1e5, 1e6)), strict=True)
+    assert truncated == pytest.approx(0.675, abs=2e-4)
+    errors = np.abs(np.array(means) - truncated)
+    assert np.all(np.diff(errors) < 0)
+    # Like bounds on y, by 1/√strength once the wall is thin.
+    np.testing.assert_allclose(errors[3:] / errors[2:-1], 10**-0.5, rtol=0.15)
+    assert errors[2] < 2e-3
 
 
 def test_distance_converges_to_the_truncated_density_as_strength_grows():
@@ -298,7 +381,7 @@ def test_a_sum_of_gaussians_scores_a_breaking_output_above_an_obeying_one_which_
     obeying, breaking = jnp.asarray([-1.0]), jnp.asarray([1.01])
     rule = CASES["values"].requirement
     assert list(rule.margin(demand, np.array([[-1.0], [1.01]]))[:, 0] > 0) == [False, True]
-    paper, ours = GaussianMixture(levelled=False), GaussianMixture()
+    paper, ours = GaussianMixture(sigma=0.5), GaussianMixture()
     assert paper.log_density(rule, demand, obeying, 1.0) < paper.log_density(rule, demand, breaking, 1.0)
     assert ours.log_density(rule, demand, obeying, 1.0) > ours.log_density(rule, demand, breaking, 1.0)
 

@@ -59,7 +59,7 @@ def test_errata_are_lines_that_differ():
     assert (text("fig2").term, code("fig2").term) == (Dirichlet(), Dirichlet(reference=True))  # C1
     assert (text("fig1").model["reduction"], code("fig1").model["reduction"]) == ("sum", "mean")  # C2
     sigmas = [p("fig6").term for p in (text, code)]
-    assert sigmas[0] == GaussianMixture(sigma=1.25, levelled=False)
+    assert sigmas[0] == GaussianMixture(sigma=1.25)
     assert sigmas[1].sigma == pytest.approx(1.25**0.5, abs=1e-3)  # C3
     assert (text("fig1").engine.adapt, code("fig1").engine.adapt) == (True, False)  # I2
     assert code("fig1").engine.step_size == 0.003

@@ -309,7 +309,7 @@ def _require_learnable(
 def _require_view(rule: Constraint, schema: Schema, objective: str) -> None:
     """Refuse a rule that offers nothing which the objective can learn from."""
     requirement = rule.requirement
-    demand = rule.demand(rule_points(rule_seed(0, rule, schema), rule, schema, None, 1), schema)
+    demand = rule.demand(rule_points(rule_seed(0, rule), rule, schema, None, 1), schema)
     if rule.is_predictive:
         asked_distribution(requirement, demand)
         if not requirement.is_pointwise:

@@ -80,7 +80,7 @@ class Feed:
         """
         if not searchable(rule):
             return jax.tree.map(lambda leaf: self._repeated(leaf, steps), rule.points)
-        key = rule_seed(self.seed, rule.rule, rule.schema) + number
+        key = rule_seed(self.seed, rule.rule) + number
         fresh = rule_points(key, rule.rule, rule.schema, rule.data, steps * rule.drawn, rule.sampler)
         fresh = np.random.default_rng((key, 2)).permutation(fresh)  # each step a fair share of a sobol set
         kept = np.asarray(rule.points.coded)[rule.drawn :]

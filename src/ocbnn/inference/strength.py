@@ -1,10 +1,11 @@
 """Strength follows tolerance: a user says how much violation is acceptable, pilots find the strength for it.
 
 Each round runs a short pilot posterior (an optimum obeys long before the mass does) and measures every rule
-on fresh points. A rule whose violation is not shown to be well within its tolerance gets more strength,
-another less, by decades until both sides are known and by bisection of the logarithm after that. The smallest
-strength at which that was shown is frozen, or else the one with the least violation. `judge` measures again,
-on the kept draws.
+on fresh points. The search starts at the terms' own strengths and never goes below: a rule that is kept
+anyway has no wall that is wider than its term's. A rule whose violation is not shown to be well within its
+tolerance gets more strength, by decades until enough is known and by bisection of the logarithm after that.
+The smallest strength at which that was shown is frozen, or else the one with the least violation. `judge`
+measures again, on the kept draws.
 
 Strength alone does not mend a rule that is kept at its points and broken between them, and in ten columns a
 hundred points leave much between them. So while no strength is known to be enough, points where draws of the
@@ -54,9 +55,8 @@ class StrengthSearch:
         rounds: pilots at the most.
         ratio: the search ends when too little and enough are within this factor. By half decades: what is
             just enough in a pilot may be a little too little in the run.
-        factor: the step while only one of the two is known.
-        lowest: how far below its term's own strength a rule's may go, as a factor.
-        highest: how far above.
+        factor: the step while enough is not known.
+        highest: how far above its term's own strength a rule's may go, as a factor.
         effective: effective draws of a pilot of chains, at the worst of its probes.
         most: draws of each chain in a pilot, where these are worth too little.
         found: points that may join a rule's after a pilot, for engines that always see the same ones.
@@ -70,7 +70,6 @@ class StrengthSearch:
     rounds: int = 12
     ratio: float = 3.2
     factor: float = 10.0
-    lowest: float = 1e-3
     highest: float = 1e5
     effective: float = 400.0
     most: int = 500
@@ -172,7 +171,7 @@ class _Bracket:
 
     def __init__(self, search: StrengthSearch, start: np.ndarray, free: np.ndarray) -> None:
         self.search, self.free, self.now = search, free, np.array(start, dtype=float)
-        self.floor, self.ceiling = start * search.lowest, start * search.highest
+        self.ceiling = start * search.highest
         self.little = np.full(len(start), -np.inf)
         self.enough = np.full(len(start), np.inf)
         self.least = np.full(len(start), np.inf)  # violation, and the strength it was seen at
@@ -238,9 +237,7 @@ class _Bracket:
             if self.worse[index] >= ENDED:
                 return float(self.now[index])
             return float(min(self.now[index] * self.search.factor, self.ceiling[index]))
-        if np.isinf(little):
-            return float(max(self.now[index] / self.search.factor, self.floor[index]))
-        if enough / little <= self.search.ratio:
+        if np.isinf(little) or enough / little <= self.search.ratio:
             return float(enough)
         return float(np.sqrt(little * enough))
 

@@ -33,6 +33,8 @@ MOST_WORK = 500_000_000_000
 """Steps times rows times weights of a warm start on minibatches: about half a minute."""
 ROOM = 64
 """Places for points that a rule is given at a time: each time the shapes change, and all is compiled anew."""
+FOUND_SHARE = 0.5
+"""Of a rule's weight: what all points that a search has found share, and what is left for the others."""
 
 Start = Literal["small", "prior", "base"]
 """Where chains start: as networks usually do, or at draws of the prior, or of what it was before rules."""
@@ -159,13 +161,22 @@ def with_room(rule: RuleTerm, room: int) -> RuleTerm:
 
 
 def with_found(rule: RuleTerm, found: Float[np.ndarray, "found Q"]) -> RuleTerm:
-    """The rule with more points, in its free places first, each counting as much as one that was drawn."""
-    missing = len(found) - int(np.count_nonzero(np.asarray(rule.points.weights) == 0))
+    """The rule with more points, in its free places first.
+
+    With `reduction="mean"` all found points together have half of the rule's weight, however many they are:
+    what a search finds moves the points that count, and never makes the rule count for more. With "sum" each
+    counts 1, as in the paper's equation.
+    """
+    own = rule.drawn + rule.corners
+    missing = len(found) - int(np.count_nonzero(np.asarray(rule.points.weights)[own:] == 0))
     if missing > 0:
         rule = with_room(rule, max(missing, ROOM))
     coded, weights = np.array(rule.points.coded), np.array(rule.points.weights)
-    free = np.flatnonzero(weights == 0)[: len(found)]
-    coded[free], weights[free] = found, weights[0]
+    free = own + np.flatnonzero(weights[own:] == 0)[: len(found)]
+    coded[free], weights[free] = found, 1.0
+    if rule.reduction == "mean":
+        joined = own + np.flatnonzero(weights[own:] > 0)
+        weights[:own], weights[joined] = (1.0 - FOUND_SHARE) / own, FOUND_SHARE / len(joined)
     return replace(rule, points=rule.at(coded, weights=weights, strength=rule.points.strength))
 
 

@@ -3,8 +3,9 @@
     log p_C(w) = log p_f(w) + Σ_rules Σ_t weight_t · log p_g(Φ_w(x_t) | x_t)
 
 Weights are 1 for `reduction="sum"`, the paper's equation, and 1/T for `"mean"`, whose strength does not
-depend on the number of points. What may change between steps (points, strength) is in `RulePoints`, a pytree
-that is an argument of every log-density here, so that changing it compiles nothing anew.
+depend on the number of points; there points that a search has found share half of the rule's weight. What may
+change between steps (points, strength) is in `RulePoints`, a pytree that is an argument of every log-density
+here, so that changing it compiles nothing anew.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class Scoring:
         strength: for all rules, or by rule name; default: each term's own, and inference searches for one.
         sampler: a name in `regions.SAMPLERS`; default: each region's own.
         corners: score at the region's vertices too.
-        key: a seed. The points of a rule depend on it and on the rule's text, not on the other rules.
+        key: a seed. The points of a rule depend on it and on where the rule applies, not on the words that it
+            is written in, what it asks, or the other rules.
     """
 
     points: int = 100
@@ -117,14 +119,14 @@ class RuleTerm:
         if points < 1:
             raise ModelError(f"{_named(rule, schema)} needs at least one point, not {points}.")
         # The scale is part of what the rule means: it must not move with data, key or number of points.
-        reference = rule_points(rule_seed(0, rule, schema), rule, schema, None, REFERENCE_POINTS)
+        reference = rule_points(rule_seed(0, rule), rule, schema, None, REFERENCE_POINTS)
         demand = _placed(rule, schema, reference, None, "mean", strength).demand
         if not chosen.scores(requirement, demand):
             suited = ", ".join(repr(t.name) for t in TERMS.values() if t.scores(requirement, demand))
             raise ModelError(
                 f"The term {chosen.name!r} cannot score {_named(rule, schema)}; terms that can: {suited}."
             )
-        coded = rule_points(rule_seed(scoring.key, rule, schema), rule, schema, data, points, sampler)
+        coded = rule_points(rule_seed(scoring.key, rule), rule, schema, data, points, sampler)
         vertices = (
             rule_vertices(rule, schema) if scoring.corners and requirement.inputs is not None else coded[:0]
         )
@@ -158,7 +160,7 @@ class RuleTerm:
         if self.rule.requirement.inputs is None:
             return np.asarray(self.points.coded, dtype=float)
         # Chunks of minibatch engines count upwards from the rule's own seed: any number added may be theirs.
-        seed = _digest(f"{purpose}\n{rule_seed(key, self.rule, self.schema)}")
+        seed = _digest(f"{purpose}\n{rule_seed(key, self.rule)}")
         return rule_points(seed, self.rule, self.schema, self.data, count, self.sampler)
 
     def fresh_inputs(self, count: int, key: int) -> Float[np.ndarray, "count Q"]:
@@ -203,9 +205,12 @@ def rule_terms(
     return tuple(RuleTerm.build(rule, schema, scoring.of(rule), bounded=bounded, data=data) for rule in rules)
 
 
-def rule_seed(key: int, rule: Constraint, schema: Schema) -> int:
-    """A seed that depends on the key and on what the rule says, and on nothing else, in every process."""
-    return _digest(f"{int(key)}\n{rule.text(schema)}")
+def rule_seed(key: int, rule: Constraint) -> int:
+    """A seed that depends on the key and on where the rule applies, and on nothing else, in every process.
+
+    Regions have one form for all the ways to write them, so that a rule said otherwise has the same points.
+    """
+    return _digest(f"{int(key)}\n{rule.region.text()}")
 
 
 def _digest(text: str) -> int:

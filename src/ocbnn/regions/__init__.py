@@ -1,7 +1,8 @@
 """WHERE a rule applies: sets of inputs, how a condition becomes one, and how points are drawn from one.
 
 `sets.py` the sets · `intervals.py` what they are made of · `limits.py` how far a column is drawn ·
-`polytope.py` half-spaces · `build.py` condition → set · `samplers/` set → points.
+`polytope.py` half-spaces · `build.py` condition → set · `canonical.py` one form for each set ·
+`samplers/` set → points.
 """
 
 from ocbnn.regions.build import region_of

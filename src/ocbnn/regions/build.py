@@ -3,7 +3,7 @@
 A condition becomes a union of conjunctions (negations pushed inwards, `or` multiplied out), each
 conjunction a box where its comparisons speak of one column, half-spaces where they are affine in several, a
 predicate for the rest. The region holds exactly the coded points at which `expressions.evaluate` gives
-True.
+True; its form depends on that set, not on the words (`canonical.py`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ from ocbnn.language.expressions import (
     columns,
     evaluate,
 )
+from ocbnn.regions.canonical import canonical
 from ocbnn.regions.intervals import HalfSpace, Interval
 from ocbnn.regions.limits import codes_of
-from ocbnn.regions.sets import Box, Everywhere, Pieces, Region, Union
+from ocbnn.regions.sets import Box, Pieces, Region
 from ocbnn.schema import Schema
 
 MOST_DISJUNCTS = 64
@@ -53,10 +54,7 @@ def region_of(condition: Condition, schema: Schema) -> Region:
     possible = tuple(part for part in found if not _is_impossible(part.box, schema))
     # A contradiction keeps its conditions, so that an error can say which of them cannot hold together.
     kept = possible or found[:1]
-    regions = tuple(dict.fromkeys(part.region() for part in kept))
-    if Everywhere() in regions:
-        return Everywhere()
-    return regions[0] if len(regions) == 1 else Union(regions)
+    return canonical((part.region() for part in kept), schema)
 
 
 def _is_impossible(box: Box, schema: Schema) -> bool:

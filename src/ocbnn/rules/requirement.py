@@ -126,6 +126,8 @@ class Requirement(abc.ABC):
         default_term: the name of the term that scores it where nobody asks for another.
         strength_is_found: whether more strength means less violation, so that pilots can look for it.
         speaks_of_noise: whether it is about observations rather than the function.
+        margin_of_logs: whether `margin` may be asked of logarithms of class probabilities. It is a log-odds
+            then, which keeps its slope however small a probability is; the wall on the margin uses that.
         in_words: whether `text` can be parsed, so that the rule can be saved.
         inputs: inputs of a case; None: the rule's points are a population, and together one case.
         coordinates: further axes of a point, each in [0, 1], that are sampled and searched along with x.
@@ -136,6 +138,7 @@ class Requirement(abc.ABC):
     default_term: ClassVar[str] = "distance"
     strength_is_found: ClassVar[bool] = True
     speaks_of_noise: ClassVar[bool] = False
+    margin_of_logs: ClassVar[bool] = False
     in_words: ClassVar[bool] = True
     inputs: int | None = 1
     coordinates: int = 0

@@ -32,13 +32,13 @@ class Classes(Requirement):
 
     classes: tuple[Label, ...]
 
-    default_term = "beta"
+    margin_of_logs = True
 
     def demand(self, cases: Array, schema: Schema, units: Units) -> AllowedClasses:
         return AllowedClasses(class_members(self.classes, len(cases), schema))
 
     def margin(self, demand: AllowedClasses, values: Array) -> Array:
-        """The largest forbidden probability less the largest allowed one."""
+        """The largest forbidden probability less the largest allowed one; of logarithms, the log-odds."""
         xp = values.__array_namespace__()
         allowed = largest(xp.where(demand.allowed, values, -xp.inf))
         return largest(xp.where(demand.allowed, -xp.inf, values)) - allowed
