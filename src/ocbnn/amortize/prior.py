@@ -45,6 +45,7 @@ from ocbnn.model.programs import release_programs
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
+from ocbnn.seeds import seed_for
 
 WIDE_INPUTS = 1024
 CLAIMED_POINTS, CLAIMED_SAMPLES = 512, 256
@@ -146,7 +147,7 @@ class AmortizedPrior:
         scoring = Scoring(points=learning.points, sampler=sampler, key=seed)
         terms = rule_terms(constraints, schema, scoring, bounded=network.bounded, data=coded)
         model = Model(network, likelihood, gaussian_base, terms, schema)
-        wide = far_and_wide(schema, coded, WIDE_INPUTS, (seed, 17))
+        wide = far_and_wide(schema, coded, WIDE_INPUTS, seed_for(seed, "wide inputs"))
         problem = Problem(
             network,
             gaussian_base,
@@ -162,7 +163,9 @@ class AmortizedPrior:
             ),
             _elsewhere(model, gaussian_base, schema.to_model(wide), seed),
         )
-        learnt = closest(problem, learn(problem, Feed(model, seed, None), learning, seed))
+        learnt = closest(
+            problem, learn(problem, Feed(model, seed_for(seed, "learning points"), None), learning, seed)
+        )
         gaussian, found, concentration = _finished(problem, learnt, model, concentration, seed)
         far = schema.to_model(far_from(terms, schema, wide))
         findings = Findings(

@@ -35,6 +35,7 @@ from ocbnn.checking.figures import (
 from ocbnn.checking.results import GroupFigures, RuleCheck, Verdict, verdict
 from ocbnn.checking.search import climb, searchable
 from ocbnn.model.conditional import RuleTerm
+from ocbnn.seeds import seed_for
 
 
 class Violations(NamedTuple):
@@ -66,9 +67,9 @@ def find_violations(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> Viol
     candidates = fresh[at_fresh.worst][None] if single else fresh
     elsewhere = fresh[:0]
     if options.ascent and single:
-        found = climb(drawn, term, drawn.draws[finding], (options.key, 1))
+        found = climb(drawn, term, drawn.draws[finding], seed_for(options.key, "finding half"))
         candidates = np.concatenate([candidates, found])
-        elsewhere = climb(drawn, term, drawn.flat, (options.key, 2), score="worst draw")
+        elsewhere = climb(drawn, term, drawn.flat, seed_for(options.key, "all draws"), score="worst draw")
     there = margins_at(drawn, every, term, np.concatenate([candidates, elsewhere]))
     # The worst point is found and chosen by the finding half alone; what all draws found is tried besides.
     tried = len(candidates) if single else 1

@@ -25,6 +25,7 @@ from ocbnn.checking.figures import Figure, jackknife, leave_one_out
 from ocbnn.checking.results import Divergence, GroupFigures, RuleCheck, verdict
 from ocbnn.checking.search import farthest, searchable
 from ocbnn.model.conditional import RuleTerm
+from ocbnn.seeds import seed_for
 
 INTEGRAL_POINTS, INTEGRAL_DRAWS = 64, 500
 """Points and draws at which a predictive of Y, noise included, is compared with D_y: by integrals."""
@@ -38,7 +39,7 @@ def check_predictive(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> Rul
     split, kept = halves(drawn), drawn.mask
     extra = fresh[:0]
     if options.ascent and searchable(term):
-        extra = farthest(drawn, term, drawn.draws[split.finding], (options.key, 1))
+        extra = farthest(drawn, term, drawn.draws[split.finding], seed_for(options.key, "finding half"))
     candidates = np.concatenate([fresh, extra]) if searchable(term) else fresh
     # Rows of weights: all kept draws, the finding half, the estimating half, all without each group.
     rows = [np.ones(int(kept.sum())), split.finding[kept].astype(float), split.estimating[kept].astype(float)]

@@ -11,6 +11,7 @@ from ocbnn import regions
 from ocbnn.errors import InferenceError
 from ocbnn.model import Model
 from ocbnn.schema import Schema
+from ocbnn.seeds import seed_for
 
 SHOWN_COLUMNS = 4
 """Columns of a probe that a sentence names."""
@@ -21,7 +22,7 @@ def probe_inputs(model: Model, count: int = 128, seed: int = 0) -> Float[np.ndar
 
     Where there are fewer rows than that, points of the observed ranges join them.
     """
-    generator = np.random.default_rng((seed, count))
+    generator = np.random.default_rng(seed_for(seed, "probes", count))
     rules = model.rules
     parts = []
     for index, rule in enumerate(rules):

@@ -39,7 +39,7 @@ from ocbnn.storage.runs import RunFolder
 
 WATCHED_PROBES = 16
 
-STEP = 10**6
+STEP = 1_000_000
 """Operations that the smallest step takes the time of: some 10 microseconds."""
 HARDEST = 16
 """Quantities that stand for all while they are worth less than what is asked for."""
