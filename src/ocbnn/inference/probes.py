@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -47,13 +47,19 @@ def probe_inputs(model: Model, count: int = 128, seed: int = 0) -> Float[np.ndar
 
 
 def probe_places(
-    model: Model, probes: Float[np.ndarray, "probes D"], quantities: int
+    model: Model, probes: Float[np.ndarray, "probes D"], quantities: int, further: Sequence[str] = ()
 ) -> Callable[[int], str]:
-    """The words for each quantity: its probe in raw units, and its class where there are several."""
+    """The words for each quantity: its probe in raw units, and its class where there are several.
+
+    The last quantities may be `further` ones, that have names.
+    """
     schema = model.schema
-    each = max(quantities // max(len(probes), 1), 1)
+    functions = quantities - len(further)
+    each = max(functions // max(len(probes), 1), 1)
 
     def place(quantity: int) -> str:
+        if quantity >= functions:
+            return further[quantity - functions]
         probe, chain = divmod(quantity, each)
         there = _raw_words(schema, probes[probe])
         if each == 1 or schema is None or schema.target is None or not schema.target.classes:
