@@ -184,8 +184,9 @@ class Sgld:
         noise = _learnt_noise(noise, gradient, metric, iteration)
         length = self.step_size_at(iteration, first).astype(positions.dtype)
         if self.step_size is None:
-            longest = 4.0 * NOISE_SHARE / jnp.maximum(noise.level, jnp.finfo(length.dtype).tiny)
-            length = jnp.where(sampling & (noise.level > 0), jnp.minimum(length, longest), length)
+            known = sampling & (noise.level > 0)
+            longest = 4.0 * NOISE_SHARE / jnp.where(known, noise.level, 1.0)
+            length = jnp.where(known, jnp.minimum(length, longest), length)
         counted = sampling & (iteration >= self.warmup)
         widest = jnp.maximum(noise.widest, jnp.where(counted, length * noise.level / 4.0, 0.0))
         step_size = length * metric
@@ -230,7 +231,7 @@ def _learnt_noise(
     share = jnp.maximum(1.0 / pairs, 1.0 - NOISE_MEMORY).astype(seen.dtype)
     level = noise.level + share * (seen - noise.level)
     pull = jnp.mean(along[:, None] * difference, axis=0)
-    turned = noise.direction + TURNING * pull / jnp.maximum(level, jnp.finfo(level.dtype).tiny)
+    turned = noise.direction + TURNING * pull / jnp.where(level > 0, level, 1.0)
     newer = (turned / jnp.linalg.norm(turned), level, pairs)
     ends = (iteration % 2 == 1) & jnp.isfinite(seen) & jnp.isfinite(turned).all() & (seen > 0)
     known = (noise.direction, noise.level, noise.pairs)
