@@ -30,7 +30,9 @@ class Answers:
         return Answers(self.mean + by * self.sd.mean(axis=0), self.sd)
 
 
-def answers(make: Callable[[int], Any], X: Any, y: Any, probes: pd.DataFrame, seeds: Sequence[int]) -> Answers:
+def answers(
+    make: Callable[[int], Any], X: Any, y: Any, probes: pd.DataFrame, seeds: Sequence[int]
+) -> Answers:
     """What whole fits with these seeds say at the probes; of classes, the log-odds of the last one."""
     means, sds = [], []
     for seed in seeds:

@@ -12,6 +12,7 @@ is kept with the probability exp(log-density of the rule).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -22,9 +23,12 @@ import pytest
 from scipy.stats import binom
 
 from chain_checks import only_rules, raw_model, typed_context, weighted
+from ocbnn.inference import Settings, density, infer
 from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.engines.nuts import Nuts
+from ocbnn.inference.warmstart import WarmStart
+from ocbnn.model import Data, Model
 
 SIMULATIONS, WARMUP, KEPT = 200, 300, 99
 ROWS, NOISE = 4, 1.0
@@ -134,16 +138,16 @@ def implausibility(ranks: np.ndarray) -> np.ndarray:
     places = np.arange(1, KEPT + 1)
     counts = np.stack([np.sum(ranks < place, axis=-1) for place in places], axis=-1)
     share = places / (KEPT + 1)
-    below = binom.logcdf(counts, SIMULATIONS, share)
-    above = binom.logsf(counts - 1, SIMULATIONS, share)
+    below = binom.logcdf(counts, ranks.shape[-1], share)
+    above = binom.logsf(counts - 1, ranks.shape[-1], share)
     return -np.min(np.minimum(below, above), axis=-1)
 
 
 @cache
-def band() -> float:
+def band(simulations: int = SIMULATIONS, quantities: int = len(PROBES) + 1) -> float:
     """What the worst of as many samples of uniform ranks as there are quantities exceeds in 1 % of cases."""
-    uniform = np.random.default_rng(0).integers(0, KEPT + 1, size=(12_000, SIMULATIONS))
-    worst = implausibility(uniform).reshape(-1, len(PROBES) + 1).max(axis=1)
+    uniform = np.random.default_rng(0).integers(0, KEPT + 1, size=(2_000 * quantities, simulations))
+    worst = implausibility(uniform).reshape(-1, quantities).max(axis=1)
     return float(np.quantile(worst, 0.99))
 
 
@@ -180,3 +184,72 @@ def test_ranks_of_the_truth_are_uniform(name: str) -> None:
 def test_a_wrong_posterior_is_noticed(wrong: Callable[[Context], Context]) -> None:
     values = of_engine("hmc", wrong(case()[1]))
     assert np.max(leaving(values)) > 1.5
+
+
+# `infer` itself, with learnt noise and found points ---------------------------------------------------------
+
+RUNS, THIN = 100, 10
+
+
+@cache
+def prior_with_found_points() -> Model:
+    """Two rbf units, learnt noise, and a rule that was given points where networks broke it; no rows yet."""
+    model = raw_model(
+        list(np.linspace(-1.0, 1.0, ROWS)),
+        rules={"band": "if -0.3 <= x <= 0.8 then 1 <= y <= 2"},
+        hidden=(2,),
+        noise=None,
+        points=12,
+        strength=200.0,
+    )
+    breaking = np.random.default_rng(3).normal(size=(8, model.size))
+    extended = WarmStart().add_found_points(0, model, breaking)
+    (before,), (after,) = model.points, extended.points
+    assert np.count_nonzero(after.weights) > np.count_nonzero(before.weights)
+    return extended
+
+
+def drawn_from_prior(model: Model, count: int) -> np.ndarray:
+    """Exact draws `(count, size)`: weights by rejection, noise half-normal."""
+    random = np.random.default_rng(21)
+    candidates = random.normal(size=(200_000, model.network.size))
+    log_rule = np.asarray(jax.jit(jax.vmap(lambda w: jnp.sum(model.rule_log_densities(w))))(candidates))
+    assert log_rule.max() <= 0.0
+    kept = candidates[np.log(random.uniform(size=len(candidates))) < log_rule][:count]
+    noise = model.likelihood.noise_prior * np.abs(random.normal(size=(count, 1)))
+    return np.concatenate([kept, np.log(noise)], axis=1)
+
+
+@cache
+def ranks_of_infer(counted: float) -> np.ndarray:
+    """Ranks `(quantities, runs)` of Φ at the probes, log noise and log-likelihood; rows count so often."""
+    model = prior_with_found_points()
+    inputs, random = np.asarray(model.data.inputs), np.random.default_rng(22)
+    settings = Settings(strength=None).frozen()
+    ranks = []
+    for seed, w in enumerate(drawn_from_prior(model, RUNS)):
+        noise = np.exp(w[-1])
+        y = np.asarray(model.function(w, inputs)) + noise * random.normal(size=len(inputs))
+        rows = replace(model, data=Data(inputs, y, np.full(len(inputs), counted)))
+        density._DENSITIES[rows] = density.density_of(model)  # nothing is compiled anew
+        result = infer(
+            rows, "hmc", chains=1, draws=KEPT, thin=THIN, seed=seed, prepare_with=settings, probes=PROBES
+        )
+
+        def of(w: Any, rows: Model = rows, y: Any = y) -> Any:
+            log_likelihood = rows.log_likelihood(w, Data(inputs, y))
+            return jnp.concatenate([rows.function(w, PROBES), w[-1:], log_likelihood[None]])
+
+        drawn = np.asarray(jax.vmap(of)(jnp.asarray(result.draws[0])))
+        ranks.append(np.sum(drawn < np.asarray(of(jnp.asarray(w))), axis=0))
+    return np.array(ranks).T
+
+
+def test_infer_with_learnt_noise_and_found_points_is_calibrated() -> None:
+    found = implausibility(ranks_of_infer(1.0)) / band(RUNS, len(PROBES) + 2)
+    assert np.all(found <= 1.0), found
+
+
+def test_infer_with_rows_counted_four_times_is_noticed() -> None:
+    found = implausibility(ranks_of_infer(4.0)) / band(RUNS, len(PROBES) + 2)
+    assert np.max(found) > 1.5, found

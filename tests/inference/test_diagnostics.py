@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +15,15 @@ import pytest
 from chain_values import correlated, independent
 from ocbnn.checking.convergence import bulk_ess
 from ocbnn.errors import InferenceError
+from ocbnn.inference import Settings, infer
 from ocbnn.inference.diagnostics import (
     Criteria,
+    Diagnostics,
     diagnose,
     diagnose_objective,
     diagnose_particles,
     diagnose_run,
+    hyperparameter_values,
     plateau,
     probe_inputs,
     probe_places,
@@ -87,12 +91,28 @@ class TestVerdictOnChains:
 
     def test_many_divergences_are_a_failure_and_few_are_mentioned(self) -> None:
         values = independent(draws=1000)
-        many = diagnose(values, divergences=np.array([450, 0, 0, 0]))
+        many = diagnose(values, divergences=np.array([5, 0, 0, 0]))  # of 4,000 draws
         assert not many.converged
-        assert "11.2% of the trajectories diverged" in many.status
+        assert "0.12% of the trajectories diverged" in many.status
         few = diagnose(values, divergences=np.array([2, 1, 0, 0]))
         assert few.converged
         assert few.status.endswith(", 3 divergences")
+
+    def test_chains_of_an_engine_that_is_not_exact_settle_and_never_converge(self) -> None:
+        values = independent(draws=1000)
+        unknown = diagnose(values, exact=False)
+        assert unknown.converged
+        assert unknown.status.startswith("settled: worst R-hat 1.0")
+        assert unknown.status.endswith("how far they are from the posterior is not known")
+        known = diagnose(values, exact=False, widening=0.042)
+        assert known.status.startswith("settled: ")
+        assert "standard deviations up to 4.2% too large" in known.status
+        wide = diagnose(values, exact=False, widening=0.96)
+        assert not wide.converged
+        assert wide.status.startswith("not settled: the noise of minibatches")
+        assert "up to 96% too large" in wide.status
+        unmixed = diagnose(correlated(0.999, draws=500), exact=False)
+        assert unmixed.status.startswith("not settled: ")
 
     def test_one_chain_is_never_called_converged(self) -> None:
         found = diagnose(independent(chains=1, draws=5000))
@@ -357,6 +377,48 @@ class TestRuns:
         assert found.converged
         assert found.status.startswith(status)
         assert (found.discrepancy is not None) == (engine.name == "svgd")
+
+    def test_chains_that_disagree_on_learnt_noise_alone_do_not_converge(self) -> None:
+        """Nothing is wrong with the functions here, but every interval rests on the noise."""
+        model = Model.build(frame=self.FRAME, target="y", hidden=(2,))
+        draws = np.random.default_rng(0).normal(size=(4, 1000, model.size))
+        draws[0, :, -1] += 1.0
+        probes = probe_inputs(model, 8)
+        functions = model_outputs(model, draws.reshape(-1, model.size), probes).reshape(4, 1000, -1)
+        values = np.concatenate([functions, hyperparameter_values(model, draws)], axis=2)
+        found = self.judged(model, draws, values, probes)
+        assert found.status.startswith("not converged: chain 1 of 4 disagrees at log noise")
+        agreeing = np.concatenate([functions, draws[1:2, :, -1:].repeat(4, axis=0)], axis=2)
+        assert "over 8 probes and log noise" in self.judged(model, draws, agreeing, probes).status
+
+    @staticmethod
+    def judged(model: Model, draws: np.ndarray, values: np.ndarray, probes: np.ndarray) -> Diagnostics:
+        return diagnose_run(
+            model=model,
+            engine=Hmc(),
+            draws=draws,
+            values=values,
+            probes=probes,
+            acceptance=np.full(4, 0.8),
+            divergences=np.zeros(4, dtype=int),
+            trace=np.zeros(0),
+        )
+
+    def test_infer_judges_learnt_noise_and_hyperparameters_of_a_network(self) -> None:
+        @dataclass(frozen=True)
+        class Scaled(MLP):
+            """An MLP whose last bias stands for a scale that is learnt."""
+
+            def hyperparameters(self, weights: jax.Array) -> dict[str, jax.Array]:
+                return {"log scale": weights[-1]}
+
+        model = Model.build(frame=self.FRAME, target="y", network=Scaled(1, (2,), 1))
+        w = jnp.arange(float(model.size))
+        named = {"log scale": float(model.size - 2), "log noise": float(model.size - 1)}
+        assert {name: float(value) for name, value in model.hyperparameters(w).items()} == named
+        result = infer(model, Hmc(warmup=50), chains=2, draws=20, prepare_with=Settings(warm=None), cores=1)
+        assert len(result.diagnostics.rhat) == 128 + 2
+        assert result.diagnostics.checked.endswith("128 probes and log scale and log noise")
 
     def test_scores_of_particles_are_those_of_all_rows_whatever_the_blocks(
         self, monkeypatch: pytest.MonkeyPatch

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ocbnn.errors import InferenceError
+from ocbnn.errors import InferenceError, OCBNNWarning
+from ocbnn.inference import Settings, engines, ess, infer
 from ocbnn.inference.engines import CHAINS, ENGINES, choose, default_chains
 from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.model import Data, Model
@@ -63,3 +64,15 @@ def test_a_class_in_place_of_an_engine_is_refused() -> None:
 def test_every_engine_has_a_number_of_members() -> None:
     assert set(CHAINS) == set(ENGINES)
     assert all(default_chains(ENGINES[name]()) == count for name, count in CHAINS.items())
+
+
+def test_approximate_chains_are_not_taken_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "MOST_WORK", 0)
+    settings = Settings(warm=None)
+    probes = np.zeros((1, 8))
+    with pytest.warns(OCBNNWarning, match="sgld: 20 rows .* approximate. Give engine= to choose yourself"):
+        infer(sized(20, ()), until=ess(1.0, most=50), chains=1, cores=1, prepare_with=settings, probes=probes)
+
+
+def test_only_exact_engines_say_that_they_are() -> None:
+    assert {name for name, engine in ENGINES.items() if engine.exact} == {"hmc", "nuts"}

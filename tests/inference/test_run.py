@@ -377,6 +377,7 @@ class Counting:
     name: ClassVar[str] = "counting"
     stochastic: ClassVar[bool] = True
     has_chains: ClassVar[bool] = False
+    exact: ClassVar[bool] = False
 
     steps: int
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from law_fits import Answers, Difference, answers, difference
-from ocbnn import OCBNNClassifier, OCBNNRegressor
+from ocbnn import OCBNNRegressor
 
 QUICK = {"draws": 250, "hidden": 5}
 
@@ -23,7 +23,8 @@ def pressures() -> tuple[pd.DataFrame, pd.Series]:
 
 
 PRESSURE_PROBES = pd.DataFrame(
-    [(age, dose) for age in (30.0, 50.0, 75.0) for dose in (1.0, 5.0, 5.99, 6.01, 6.9)], columns=["age", "dose"]
+    [(age, dose) for age in (30.0, 50.0, 75.0) for dose in (1.0, 5.0, 5.99, 6.01, 6.9)],
+    columns=["age", "dose"],
 )
 
 
@@ -50,7 +51,12 @@ CLASS_PROBES = pd.DataFrame(
 
 CASES = {
     "a bound far below": (OCBNNRegressor, pressures, PRESSURE_PROBES, "if dose > 6 then pressure >= 20"),
-    "a bound out of sight": (OCBNNRegressor, pressures, PRESSURE_PROBES, "if dose > 6 then pressure >= -100000"),
+    "a bound out of sight": (
+        OCBNNRegressor,
+        pressures,
+        PRESSURE_PROBES,
+        "if dose > 6 then pressure >= -100000",
+    ),
     "everywhere": (OCBNNRegressor, pressures, PRESSURE_PROBES, "always -1000 <= pressure <= 1000"),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import arviz_stats
 import jax
@@ -16,7 +17,7 @@ from ocbnn.errors import OCBNNError
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.warmstart import WarmStart, with_found
 from ocbnn.model import Data, Model
-from ocbnn.posterior.draws import Posterior, data_hash, function_draws, rule_provenance
+from ocbnn.posterior.draws import Posterior, data_choices, data_hash, function_draws, rule_provenance
 from ocbnn.posterior.enforce import truncate
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
@@ -94,6 +95,29 @@ def test_provenance_is_plain_json_and_says_what_rules_and_data_were_used(result,
     assert "empirical" in provenance["empirical_prior"]
     assert provenance["chains"] is True
     assert "discrepancy" in provenance["diagnostics"]
+
+
+def test_every_choice_that_depends_on_the_rows_is_told():
+    amounts = np.geomspace(1.0, 1e4, 40)
+    frame = pd.DataFrame({"dose": amounts, "smoker": [0, 1] * 20, "y": np.log(amounts)})
+    rules = ["if dose > 5000 then y >= 8"]
+    columns = {"dose": {"transform": "asinh", "offset": 0.25}}
+    schema = Schema.infer(frame, target="y", columns=columns)
+    model = Model.build(frame=frame, schema=schema, rules=rules, hidden=(), points=10)
+    (rule,) = model.terms
+    found = with_found(rule, np.asarray(rule.points.coded[:3]))
+    outcome = SimpleNamespace(name=rules[0], found_strength=True)
+    dose, *others = data_choices(replace(model, terms=(found,)), [outcome])
+    column, target = schema.columns[0], schema.target
+    assert dose == f"dose enters as (asinh(dose / 0.25) − {column.center:.4g}) / {column.scale:.4g}"
+    sd = f"{frame['y'].std(ddof=0):.4g}"
+    assert f"y is modelled as (y − {target.center:.4g}) / {sd}: its mean and standard deviation" in others
+    assert f"the noise of y is half-normal a priori with the scale {sd}" in others
+    strength = float(rule.points.strength)
+    points = "10 points drawn and 3 found where networks broke it"
+    assert others[-1] == f"{rules[0]}: {points}; strength {strength:.4g}, found by pilots"
+    raw = Model.build(frame=frame, schema=schema, hidden=(), noise=0.1, standardize=False)
+    assert data_choices(raw, ()) == []
 
 
 def test_found_points_are_counted_without_corners_and_without_places_still_free(frame):

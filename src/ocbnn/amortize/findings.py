@@ -20,10 +20,10 @@ from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.priors import DiagonalGaussian
 from ocbnn.regions.limits import possible_ends
 from ocbnn.schema import Schema
+from ocbnn.seeds import seed_for
 
 DRAWS, POINTS = 4000, 2048
 """Draws of the prior, and points of each rule's region, by which it is checked."""
-PURPOSES = {"concentration": 11, "findings": 12}
 """Seeds of the draws: the prior is judged by other draws than those that its concentration was chosen by."""
 BAND_DRAWS = 1000
 DISAGREEMENT = 0.05
@@ -159,7 +159,7 @@ def checked(
         seed: of the draws and of the points.
         purpose: checks for another purpose have other draws and other points.
     """
-    weights = gaussian.draws(DRAWS, (seed, PURPOSES[purpose]))
+    weights = gaussian.draws(DRAWS, seed_for(seed, purpose))
     # The likelihood's own parameters, which no rule looks at, are 0.
     draws = np.concatenate([weights, np.zeros((DRAWS, model.likelihood.size))], axis=1)[None]
     observed = observation and not term.rule.is_predictive
@@ -186,7 +186,7 @@ class Observations(DrawSet):
         values = super().values(coded, draws)
         if self.classes:
             return values
-        generator = np.random.default_rng((self.seed, 5, zlib.crc32(coded.tobytes())))
+        generator = np.random.default_rng(seed_for(self.seed, "noise", zlib.crc32(coded.tobytes())))
         return values + self.noise_of(draws)[:, None] * generator.normal(size=values.shape)
 
 
@@ -265,7 +265,7 @@ def raw_outputs(
     model: Model, gaussian: DiagonalGaussian, inputs: Float[np.ndarray, "n D"], seed: int
 ) -> Float[np.ndarray, "S n k"]:
     """The network's outputs (means, or logits) under draws of the prior."""
-    draws = gaussian.draws(BAND_DRAWS, (seed, 13)).astype(np.float32)
+    draws = gaussian.draws(BAND_DRAWS, seed_for(seed, "band")).astype(np.float32)
     # One draw after the other: all at once would hold the hidden layers of all of them.
     return np.asarray(
         jax.jit(lambda each: jax.lax.map(lambda w: model.network.apply(w, inputs), each))(draws)

@@ -32,10 +32,11 @@ from ocbnn.errors import ModelError
 from ocbnn.inference.engines.optimiser import Ascent
 from ocbnn.inference.feed import Feed
 from ocbnn.model.conditional import RulePoints
-from ocbnn.model.networks import Network
+from ocbnn.model.networks import Network, as_key
 from ocbnn.model.priors import DiagonalGaussian, kl_divergence
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.margins import by_case
+from ocbnn.seeds import seed_for
 
 CHUNK = 100
 """Steps whose points are drawn at once."""
@@ -193,11 +194,12 @@ class Problem:
         Rules that look at one input at a time share one predictive; rules that compare inputs share draws
         of w.
         """
+        shared_key, own_keys = jax.random.split(key)
         inputs = [jnp.asarray(each.inputs, mean.dtype) for each in points]
         single = [rule.requirement.inputs == 1 for rule in self.rules]
         if any(single):
             together = jnp.concatenate(list(itertools.compress(inputs, single)))
-            shared = self.predictive(mean, sd, together, key, samples)
+            shared = self.predictive(mean, sd, together, shared_key, samples)
         found, first = [], 0
         for number, (rule, each) in enumerate(zip(self.rules, points, strict=True)):
             if single[number]:
@@ -205,19 +207,20 @@ class Problem:
                 first = own.stop
                 there = Predictive(shared.mean[:, own], shared.variance[:, own])
             else:
-                joint = sampled(self.network, mean, sd, inputs[number], key, samples, jointly=True)
+                joint = sampled(self.network, mean, sd, inputs[number], shared_key, samples, jointly=True)
                 cases = each.weights.shape[-1]
                 # The last axis is that of the outputs, where `by_case` expects classes.
                 there = Predictive(*(by_case(rule, part, cases, classes=True) for part in joint))
-            own_key = jax.random.fold_in(key, 1000 + number)
+            own_key = jax.random.fold_in(own_keys, number)
             found.append(jnp.mean(shortfall(rule.requirement, each.demand, there, own_key, self.objective)))
         return jnp.stack(found)
 
     def function_kl(self, mean: Array, sd: Array, key: Array, points: int, samples: int) -> Float[Array, ""]:
         """KL between Φ(x) under q and under the base prior, both taken as Gaussian, at an average input."""
-        chosen = jax.random.randint(key, (points,), 0, len(self.elsewhere.inputs))
+        places, draws = jax.random.split(key)
+        chosen = jax.random.randint(places, (points,), 0, len(self.elsewhere.inputs))
         inputs, base_mean, base_sd = (jnp.asarray(each, mean.dtype)[chosen] for each in self.elsewhere)
-        now = sampled(self.network, mean, sd, inputs, jax.random.fold_in(key, 1), samples)
+        now = sampled(self.network, mean, sd, inputs, draws, samples)
         variance = jnp.mean(now.variance, axis=0) + jnp.var(now.mean, axis=0)
         ratio = (variance + SMALLEST_VARIANCE) / base_sd**2
         shift = (jnp.mean(now.mean, axis=0) - base_mean) / base_sd
@@ -231,7 +234,8 @@ def claims(
     objective = problem.objective._replace(divergence=divergence("total-variation"), tangent=False)
     plain = replace(problem, objective=objective)
     mean, sd = (jnp.asarray(each, jnp.float32) for each in (gaussian.mean, gaussian.sd))
-    found = jax.jit(plain.shortfalls, static_argnums=4)(mean, sd, points, jax.random.key(seed), samples)
+    key = as_key(seed_for(seed, "claims"))
+    found = jax.jit(plain.shortfalls, static_argnums=4)(mean, sd, points, key, samples)
     return np.asarray(found, dtype=float)
 
 
@@ -251,11 +255,10 @@ def learn(problem: Problem, feed: Feed, learning: Learning, seed: int) -> tuple[
 
     λ is averaged over the last quarter of the steps: single steps are noisy.
     """
-    keys = jax.random.split(jax.random.key(seed), learning.starts)
+    keys = jax.random.split(as_key(seed_for(seed, "learning steps")), learning.starts)
+    starts_key = as_key(seed_for(seed, "learning starts"))
     first = jax.tree.map(operator.itemgetter(0), feed.chunk(0, 1).points)
-    progress = jax.vmap(partial(_started, problem, learning))(
-        _starts(problem, learning, first, jax.random.key(seed))
-    )
+    progress = jax.vmap(partial(_started, problem, learning))(_starts(problem, learning, first, starts_key))
     shortfalls, distances = [], []
     for number in range(-(-learning.steps // CHUNK)):
         steps = min(CHUNK, learning.steps - number * CHUNK)
@@ -283,12 +286,13 @@ def _starts(
     """
     if not learning.constrained:
         return jax.random.normal(key, (learning.starts, problem.network.size))
-    shifts = jax.random.normal(key, (learning.candidates, problem.network.size))
+    shifts_key, rules_key = jax.random.split(key)
+    shifts = jax.random.normal(shifts_key, (learning.candidates, problem.network.size))
     budgets = jnp.asarray(problem.budgets)
 
     def excess(shift: Array) -> Array:
         mean, sd = problem.gaussian(Parameters(shift, jnp.full_like(shift, learning.start)))
-        seen = problem.shortfalls(mean, sd, points, key, learning.samples)
+        seen = problem.shortfalls(mean, sd, points, rules_key, learning.samples)
         return jnp.max(jnp.log(seen + 1e-12) - jnp.log(budgets))
 
     return shifts[jnp.argsort(jax.lax.map(excess, shifts))[: learning.starts]]
@@ -345,16 +349,15 @@ def step(
 ) -> tuple[Progress, tuple[Array, Array]]:
     """One step down the Lagrangian in λ, one up in the multipliers."""
     budgets = learning.aim * jnp.asarray(problem.budgets)
+    rules_key, functions_key = jax.random.split(key)
 
     def lagrangian(parameters: Parameters) -> tuple[Array, tuple[Array, Array]]:
         mean, sd = problem.gaussian(parameters)
-        seen = problem.shortfalls(mean, sd, points, key, learning.samples)
+        seen = problem.shortfalls(mean, sd, points, rules_key, learning.samples)
         distance = kl_divergence(mean, sd, problem.base)
         if not learning.constrained:
             return jnp.sum(seen), (seen, distance)
-        of_functions = problem.function_kl(
-            mean, sd, jax.random.fold_in(key, 2), learning.points, learning.samples
-        )
+        of_functions = problem.function_kl(mean, sd, functions_key, learning.points, learning.samples)
         distance = distance + learning.function_weight * of_functions
         excess = jnp.log(seen + 1e-12) - jnp.log(budgets)
         lean = jnp.exp(learning.damping * jnp.clip(excess, -1.0, 1.0))

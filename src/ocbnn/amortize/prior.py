@@ -53,6 +53,7 @@ from ocbnn.model.programs import release_programs
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
+from ocbnn.seeds import seed_for
 from ocbnn.storage.arrays import Arrays, array_bytes
 from ocbnn.storage.documents import LARGEST_INPUT, json_bytes
 from ocbnn.storage.folders import Folder, read_folder, write_folder
@@ -162,7 +163,7 @@ class AmortizedPrior:
         scoring = Scoring(points=learning.points, sampler=sampler, key=seed)
         terms = rule_terms(constraints, schema, scoring, bounded=network.bounded, data=coded)
         model = Model(network, likelihood, gaussian_base, terms, schema)
-        wide = far_and_wide(schema, coded, WIDE_INPUTS, (seed, 17))
+        wide = far_and_wide(schema, coded, WIDE_INPUTS, seed_for(seed, "wide inputs"))
         inputs = schema.to_model(wide)
         values = raw_outputs(model, gaussian_base, inputs, seed)
         problem = Problem(
@@ -180,7 +181,9 @@ class AmortizedPrior:
             ),
             Elsewhere(inputs, values.mean(axis=0), np.maximum(values.std(axis=0), 1e-6)),
         )
-        learnt = closest(problem, learn(problem, Feed(model, seed, None), learning, seed))
+        learnt = closest(
+            problem, learn(problem, Feed(model, seed_for(seed, "learning points"), None), learning, seed)
+        )
         gaussian, found, concentration = _finished(problem, learnt, model, concentration, seed)
         far = schema.to_model(far_from(terms, schema, wide))
         findings = Findings(

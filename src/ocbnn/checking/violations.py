@@ -39,6 +39,7 @@ from ocbnn.checking.figures import (
 from ocbnn.checking.results import Divergence, GroupFigures, RuleCheck, Verdict, verdict
 from ocbnn.checking.search import climb, farthest, searchable
 from ocbnn.model.conditional import RuleTerm
+from ocbnn.seeds import seed_for
 
 INTEGRAL_POINTS, INTEGRAL_DRAWS = 64, 500
 """Points and draws at which a predictive of Y, noise included, is compared with D_y: by integrals."""
@@ -98,9 +99,9 @@ def find_violations(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> Viol
     candidates = points[fresh.worst][None] if single else points
     elsewhere = points[:0]
     if options.ascent and single:
-        found = climb(drawn, term, drawn.draws[finding], (options.key, 1))
+        found = climb(drawn, term, drawn.draws[finding], seed_for(options.key, "finding half"))
         candidates = np.concatenate([candidates, found])
-        elsewhere = climb(drawn, term, drawn.flat, (options.key, 2), score="worst draw")
+        elsewhere = climb(drawn, term, drawn.flat, seed_for(options.key, "all draws"), score="worst draw")
     there = margins_at(drawn, drawn.every, term, np.concatenate([candidates, elsewhere]))
     # The worst point is found and chosen by the finding half alone; what all draws found is tried besides.
     tried = len(candidates) if single else 1
@@ -297,7 +298,7 @@ def check_predictive(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> Rul
     split, kept = halves(drawn), drawn.mask
     extra = fresh[:0]
     if options.ascent and searchable(term):
-        extra = farthest(drawn, term, drawn.draws[split.finding], (options.key, 1))
+        extra = farthest(drawn, term, drawn.draws[split.finding], seed_for(options.key, "finding half"))
     candidates = np.concatenate([fresh, extra]) if searchable(term) else fresh
     # Rows of weights: all kept draws, the finding half, the estimating half, all without each group.
     rows = [np.ones(int(kept.sum())), split.finding[kept].astype(float), split.estimating[kept].astype(float)]

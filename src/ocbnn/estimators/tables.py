@@ -20,7 +20,7 @@ OBSERVED = (0.005, 0.995)
 LESS_SKEWED = 0.5
 """By how much asinh must reduce the skewness of amounts to be taken: an exponential's is 2, a normal's 0."""
 BELOW_LEAST = 4.0
-"""How far the offset of asinh lies below the least amount: from there up it is a log within one percent."""
+"""How far asinh's offset lies below the 0.5% quantile of amounts: from there it is a log within 1%."""
 MOST_SPREAD = 1e12
 """Between the least and the largest amount: beyond, what is small is rounding, and no amount."""
 
@@ -285,7 +285,7 @@ def on_suited_scale(
 
     Amounts (doses, incomes, concentrations) spread over orders of magnitude: on their own scale a few large
     ones stretch the axis and most rows share one place. asinh is a log for them, and has a value for zero
-    and for a new case below it. The offset lies below the least amount observed.
+    and for a new case below it. The offset is a quarter of the 0.5% quantile of the amounts above zero.
     """
     positive = values > 0
     if column.transform != "standardize" or values.min() < 0 or len(np.unique(values)) < 3:

@@ -1,8 +1,8 @@
 """Is a run to be believed? Judged in function space: Φ_w at probe inputs, since weights are not identifiable.
 
 A verdict is a sentence and a flag; a bad run is never called good. Chains are judged by R-hat, effective
-draws, divergences, and whether they move at all. Engines without chains cannot converge in that sense: their
-sentence says what was checked instead.
+draws, divergences, and whether they move at all. Only an engine that is exact in the limit can converge to
+the posterior; others settle, and their sentence says what was checked, and what is known of their bias.
 
 Chains are counted from 1 in sentences, and from 0 in fields.
 """
@@ -10,7 +10,7 @@ Chains are counted from 1 in sentences, and from 0 in fields.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -38,6 +38,7 @@ __all__ = [
     "diagnose_objective",
     "diagnose_particles",
     "diagnose_run",
+    "hyperparameter_values",
     "plateau",
     "probe_inputs",
     "probe_places",
@@ -55,19 +56,20 @@ class Criteria:
         largest_rhat: at the worst probe.
         least_ess: effective draws at the worst probe, over all chains, for the centre (bulk).
         least_tail_ess: the same for the tails, which intervals and rare violations live on.
-        most_divergences: as a share of all draws. A trajectory that diverges is one that is rejected, and
-            stiff rules reject some (one in fifty on Figure 1b); several times as many would mean a step size
-            that did not adapt, or a place that chains cannot enter.
+        most_divergences: as a share of the kept draws. More than a few mean a place that chains do not enter.
         least_acceptance: a chain that accepts less is stuck, as is one that moves as rarely.
         least_spread: a chain whose spread is this share of the other chains' is stuck.
+        most_widening: by which share an engine that is not exact may widen standard deviations, as far as it
+            knows.
     """
 
     largest_rhat: float = 1.01
     least_ess: float = 400.0
     least_tail_ess: float = 400.0
-    most_divergences: float = 0.1
+    most_divergences: float = 0.001
     least_acceptance: float = 0.05
     least_spread: float = 0.01
+    most_widening: float = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +78,7 @@ class Diagnostics:
 
     Attributes:
         status: the verdict as a sentence.
-        converged: the verdict; for engines without chains, whether what was checked held.
+        converged: the verdict; for engines that are not exact, whether what was checked held.
         checked: what the verdict rests on.
         rhat, bulk_ess, tail_ess: of every quantity (probe, or class at a probe); constant ones have R-hat 1
             and as many effective draws as there are draws. Empty for engines without chains.
@@ -85,6 +87,7 @@ class Diagnostics:
         divergences: of every chain.
         stuck: chains that hardly move.
         discrepancy: kernel Stein discrepancy, of particles only.
+        widening: by which share standard deviations are too large, where an engine that is not exact knows.
     """
 
     status: str
@@ -98,6 +101,7 @@ class Diagnostics:
     divergences: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
     stuck: tuple[int, ...] = ()
     discrepancy: float | None = None
+    widening: float | None = None
 
     @property
     def worst_rhat(self) -> float:
@@ -125,16 +129,21 @@ def diagnose_run(
     acceptance: Float[np.ndarray, " chains"],
     divergences: np.ndarray,
     trace: Float[np.ndarray, " steps"],
+    widening: float | None = None,
     criteria: Criteria | None = None,
 ) -> Diagnostics:
     """The verdict on a run of any engine."""
     if engine.has_chains:
+        names = hyperparameter_names(model)
         return diagnose(
             values,
-            place=probe_places(model, probes, values.shape[-1]),
+            place=probe_places(model, probes, values.shape[-1], names),
             probes=len(probes),
+            further=names,
             acceptance=acceptance,
             divergences=divergences,
+            exact=engine.exact,
+            widening=widening,
             criteria=criteria,
         )
     finite = bool(np.isfinite(values).all())
@@ -174,8 +183,11 @@ def diagnose(
     *,
     place: Callable[[int], str] | None = None,
     probes: int | None = None,
+    further: Sequence[str] = (),
     acceptance: Float[np.ndarray, " chains"] | None = None,
     divergences: np.ndarray | None = None,
+    exact: bool = True,
+    widening: float | None = None,
     criteria: Criteria | None = None,
 ) -> Diagnostics:
     """The verdict on chains.
@@ -184,8 +196,11 @@ def diagnose(
         values: Φ at the probes, chain × draw × quantity; each class at each probe is a quantity of its own.
         place: the words for a quantity's probe.
         probes: how many probes there are, where there are several quantities to each.
+        further: names of the quantities after those of the probes.
         acceptance: mean of every chain.
         divergences: of every chain.
+        exact: whether the engine is exact in the limit: only then do chains converge.
+        widening: by which share an engine that is not exact is known to widen standard deviations.
         criteria: other ones than the default.
     """
     values = np.asarray(values)
@@ -204,19 +219,43 @@ def diagnose(
         or _stuck_words(stuck, chains, acceptance)
         or _unmixed(values, found, place, judged)
         or _divergent(divergences, chains * draws, judged)
+        or _too_wide(widening, judged)
         or _single(chains)
     )
+    verdict = "converged" if exact else "settled"
+    judged_at = " and ".join([f"{probes or quantities - len(further)} probes", *further])
     if problem:
-        status = f"not converged: {problem}"
+        status = f"not {verdict}: {problem}"
     else:
         status = (
-            f"converged: worst R-hat {found.rhat.max():.2f} over {probes or quantities} probes, "
+            f"{verdict}: worst R-hat {found.rhat.max():.2f} over {judged_at}, "
             f"worst bulk ESS {found.bulk_ess.min():,.0f}, tail ESS {found.tail_ess.min():,.0f}"
         )
         if divergences.sum():
             status += f", {int(divergences.sum()):,} divergences"
-    checked = f"R-hat and effective draws of {chains} chains at {probes or quantities} probes"
-    return Diagnostics(status, not problem, checked, *found, where, acceptance, divergences, stuck)
+        status += "" if exact else f"; {_bias_words(widening)}"
+    checked = f"R-hat and effective draws of {chains} chains at {judged_at}"
+    return Diagnostics(
+        status, not problem, checked, *found, where, acceptance, divergences, stuck, widening=widening
+    )
+
+
+def hyperparameter_names(model: Model) -> tuple[str, ...]:
+    """The names of what `model.hyperparameters` gives, in its order."""
+    return tuple(model.hyperparameters(jnp.zeros(model.size)))
+
+
+def hyperparameter_values(
+    model: Model, draws: Float[np.ndarray, "chains draws size"]
+) -> Float[np.ndarray, "chains draws named"]:
+    """What `model.hyperparameters` gives for every draw; nothing where it has none."""
+    if not hyperparameter_names(model):
+        return np.zeros((*draws.shape[:2], 0))
+
+    def one(w: Array) -> Array:
+        return jnp.stack(list(model.hyperparameters(w).values()))
+
+    return np.asarray(jax.vmap(jax.vmap(one))(jnp.asarray(draws)))
 
 
 def worst_ess(values: Values) -> float:
@@ -348,7 +387,28 @@ def _divergent(divergences: np.ndarray, draws: int, criteria: Criteria) -> str:
     share = float(np.sum(divergences)) / max(draws, 1)
     if share <= criteria.most_divergences:
         return ""
-    return f"{share:.1%} of the trajectories diverged; raise the target acceptance, or run a longer warm-up"
+    return (
+        f"{100 * share:.2g}% of the trajectories diverged; raise the target acceptance, or run a longer "
+        "warm-up"
+    )
+
+
+def _too_wide(widening: float | None, criteria: Criteria) -> str:
+    if widening is None or widening <= criteria.most_widening:
+        return ""
+    return (
+        f"the noise of minibatches makes standard deviations up to {widening:.0%} too large; lower the step "
+        "size, or take larger minibatches"
+    )
+
+
+def _bias_words(widening: float | None) -> str:
+    if widening is None:
+        return "draws are approximate, and how far they are from the posterior is not known"
+    return (
+        f"draws are approximate: the noise of minibatches makes standard deviations up to {widening:.1%} too "
+        "large, and steps of finite length add to that"
+    )
 
 
 def _single(chains: int) -> str:

@@ -17,6 +17,7 @@ from ocbnn.checking.search import searchable
 from ocbnn.inference.density import Context
 from ocbnn.model import Data, Model
 from ocbnn.model.conditional import RulePoints, RuleTerm, rule_points, rule_seed
+from ocbnn.seeds import seed_for
 
 ALL_ROWS, BATCH = 2048, 1024
 
@@ -69,7 +70,8 @@ class Feed:
     def _order(self, start: int, count: int, total: int) -> np.ndarray:
         """Rows `start` to `start + count` of the endless sequence of shuffled passes."""
         passes = range(start // total, (start + count - 1) // total + 1)
-        orders = [np.random.default_rng((self.seed, 1, turn)).permutation(total) for turn in passes]
+        seeds = [seed_for(self.seed, "rows", turn) for turn in passes]
+        orders = [np.random.default_rng(seed).permutation(total) for seed in seeds]
         offset = start - passes[0] * total
         return np.concatenate(orders)[offset : offset + count]
 
@@ -80,9 +82,10 @@ class Feed:
         """
         if not searchable(rule):
             return jax.tree.map(lambda leaf: self._repeated(leaf, steps), rule.points)
-        key = rule_seed(self.seed, rule.rule) + number
+        key = rule_seed(seed_for(self.seed, "points", number), rule.rule)
         fresh = rule_points(key, rule.rule, rule.schema, rule.data, steps * rule.drawn, rule.sampler)
-        fresh = np.random.default_rng((key, 2)).permutation(fresh)  # each step a fair share of a sobol set
+        order = np.random.default_rng(seed_for(key, "order"))
+        fresh = order.permutation(fresh)  # each step a fair share of a sobol set
         kept = np.asarray(rule.points.coded)[rule.drawn :]
         tail = np.broadcast_to(kept, (steps, *kept.shape))
         coded = np.concatenate([fresh.reshape(steps, rule.drawn, kept.shape[1]), tail], axis=1)

@@ -24,11 +24,12 @@ from ocbnn.inference.checkpoint import flatten_state, restore_state
 from ocbnn.inference.density import Arrays, Context, Density, Prepared, check_finite
 from ocbnn.inference.engines.base import Engine, Info, State
 from ocbnn.inference.feed import Feed
+from ocbnn.model.networks import as_key
 from ocbnn.model.outputs import Precision, precision
+from ocbnn.seeds import seed_for
 from ocbnn.storage.runs import RunFolder, chunk_name
 
 CHUNK = 50
-INIT_KEYS, DRAW_KEYS = 10**6, 10**7  # apart from the numbers of groups
 
 
 class Chunk(NamedTuple):
@@ -99,7 +100,7 @@ class Loop:
 
         With `tunings`, what an earlier loop of the same engine has adapted is taken over.
         """
-        density, engine, key = prepared.density, options.engine, jax.random.key(options.seed)
+        density, engine = prepared.density, options.engine
         source: Context | Feed = prepared.context
         if engine.stochastic:
             source = Feed(prepared.model, options.seed, options.batch)
@@ -107,7 +108,7 @@ class Loop:
         check_finite(density, prepared.positions, first)
         states, taken = [], 0
         for number, size in enumerate(engine.groups(len(prepared.positions), options.cores)):
-            own = jax.random.fold_in(key, INIT_KEYS + number)
+            own = as_key(seed_for(options.seed, "state", number))
             positions = jnp.asarray(prepared.positions[taken : taken + size])
             states.append(density.program(_begin, cast(Hashable, engine))(own, positions, first))
             taken += size
@@ -124,11 +125,6 @@ class Loop:
     def thin(self) -> int:
         """Steps from one collected position to the next: an engine that optimises collects only its end."""
         return self.options.thin if self.engine.has_chains else 1
-
-    @property
-    def key(self) -> Array:
-        """Of the whole run."""
-        return jax.random.key(self.options.seed)
 
     def advance(self) -> Chunk:
         """One chunk of all groups; kept on disk if there is a folder."""
@@ -175,8 +171,9 @@ class Loop:
 
     def final_draws(self, count: int) -> Float[np.ndarray, "chains draws size"]:
         """Draws of the final states, for engines that collect at the end."""
-        key = jax.random.fold_in(self.key, DRAW_KEYS)
-        return np.concatenate([np.asarray(self.engine.draws(key, state, count)) for state in self.states])
+        keys = [as_key(seed_for(self.options.seed, "draws", group)) for group in range(len(self.states))]
+        drawn = [self.engine.draws(key, state, count) for key, state in zip(keys, self.states, strict=True)]
+        return np.concatenate([np.asarray(each) for each in drawn])
 
     def last_context(self) -> Context:
         """What the latest step has seen."""
@@ -186,7 +183,7 @@ class Loop:
         return jax.tree.map(lambda leaf: leaf[-1], stacked)
 
     def _group_key(self, group: int) -> Array:
-        return jax.random.fold_in(self.key, group)
+        return as_key(seed_for(self.options.seed, "steps", group))
 
     def _compile(self, length: int, state: State, start: Any, context: Context) -> Callable[..., Any]:
         leaves = jax.tree.leaves((state, context))

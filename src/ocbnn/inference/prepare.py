@@ -34,9 +34,9 @@ from ocbnn.inference.surrogate import candidate_nodes
 from ocbnn.inference.warmstart import Start, WarmStart, starting_positions
 from ocbnn.model import Model
 from ocbnn.model.conditional import RulePoints
+from ocbnn.seeds import seed_for
 from ocbnn.storage.runs import RunFolder
 
-RESTARTS = 10**8  # apart from other seeds
 NODE_ERROR = 0.1  # of a log-density: what acceptance does not notice
 
 
@@ -109,7 +109,9 @@ def prepare(
 
 
 def _context(model: Model, run: RunOptions, rows: int | None) -> Context:
-    return Feed(model, run.seed, rows).one(0) if run.engine.stochastic else fixed_context(model)
+    if not run.engine.stochastic:
+        return fixed_context(model)
+    return Feed(model, seed_for(run.seed, "warm start"), rows).one(0)
 
 
 def _warmed(
@@ -124,13 +126,14 @@ def _warmed(
     optimised = warm.optimise(density, positions, context, guide=guide)
 
     def again(attempt: int) -> np.ndarray:
-        fresh = starting_positions(model, len(positions), seed + attempt * RESTARTS, engine, settings.start)
+        restart = seed_for(seed, "restart", attempt)
+        fresh = starting_positions(model, len(positions), restart, engine, settings.start)
         return warm.optimise(density, fresh, context, guide=guide)
 
     if not engine.stochastic:
         optimised = warm.without_stragglers(density, optimised, context, again)
     for search in range(warm.searches if model.terms else 0):
-        extended = warm.add_found_points(seed + search, model, optimised)
+        extended = warm.add_found_points(seed_for(seed, "found points", search), model, optimised)
         if extended is model:
             break
         model = extended

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -11,6 +11,7 @@ from ocbnn import regions
 from ocbnn.errors import InferenceError
 from ocbnn.model import Model
 from ocbnn.schema import Schema
+from ocbnn.seeds import seed_for
 
 SHOWN_COLUMNS = 4
 """Columns of a probe that a sentence names."""
@@ -21,7 +22,7 @@ def probe_inputs(model: Model, count: int = 128, seed: int = 0) -> Float[np.ndar
 
     Where there are fewer rows than that, points of the observed ranges join them.
     """
-    generator = np.random.default_rng((seed, count))
+    generator = np.random.default_rng(seed_for(seed, "probes", count))
     rules = model.rules
     parts = []
     for index, rule in enumerate(rules):
@@ -46,13 +47,19 @@ def probe_inputs(model: Model, count: int = 128, seed: int = 0) -> Float[np.ndar
 
 
 def probe_places(
-    model: Model, probes: Float[np.ndarray, "probes D"], quantities: int
+    model: Model, probes: Float[np.ndarray, "probes D"], quantities: int, further: Sequence[str] = ()
 ) -> Callable[[int], str]:
-    """The words for each quantity: its probe in raw units, and its class where there are several."""
+    """The words for each quantity: its probe in raw units, and its class where there are several.
+
+    The last quantities may be `further` ones, that have names.
+    """
     schema = model.schema
-    each = max(quantities // max(len(probes), 1), 1)
+    functions = quantities - len(further)
+    each = max(functions // max(len(probes), 1), 1)
 
     def place(quantity: int) -> str:
+        if quantity >= functions:
+            return further[quantity - functions]
         probe, chain = divmod(quantity, each)
         there = _raw_words(schema, probes[probe])
         if each == 1 or schema is None or schema.target is None or not schema.target.classes:

@@ -72,7 +72,7 @@ class Result:
         settings: the engine, as a dict.
         seed: of the run.
         status: a sentence on convergence; a bad run is never called good.
-        converged: the same as a flag.
+        converged: the same as a flag; for engines that are not exact, whether they settled.
         diagnostics: what the sentence rests on.
         rules: the outcome of every rule.
         complete: False for a run that was interrupted.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
@@ -19,10 +20,16 @@ import numpy as np
 from jaxtyping import Float
 
 from ocbnn.checking.convergence import LEAST_DRAWS, rhat
-from ocbnn.errors import InferenceError
+from ocbnn.errors import InferenceError, OCBNNWarning
 from ocbnn.inference.checkpoint import description
 from ocbnn.inference.density import Prepared, parts_of
-from ocbnn.inference.diagnostics import diagnose_run, probe_inputs, varying_ess, worst_ess
+from ocbnn.inference.diagnostics import (
+    diagnose_run,
+    hyperparameter_values,
+    probe_inputs,
+    varying_ess,
+    worst_ess,
+)
 from ocbnn.inference.engines import choose, default_chains
 from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.feed import default_batch
@@ -39,7 +46,7 @@ from ocbnn.storage.runs import RunFolder
 
 WATCHED_PROBES = 16
 
-STEP = 10**6
+STEP = 1_000_000
 """Operations that the smallest step takes the time of: some 10 microseconds."""
 HARDEST = 16
 """Quantities that stand for all while they are worth less than what is asked for."""
@@ -111,6 +118,8 @@ def infer(
             f"until=ess({until.target:g}) asks for draws along chains, but {chosen.name!r} optimises: its "
             "draws are those of its end. Leave until out, or give an engine with chains (hmc, nuts, sgld)."
         )
+    if until is not None and not chosen.exact and engine == "auto":
+        warnings.warn(f"{why}. Give engine= to choose yourself.", OCBNNWarning, stacklevel=2)
     count = default_chains(chosen) if chains is None else chains
     cores = (os.cpu_count() or 1) if cores is None else cores
     _check(chains=count, draws=draws, thin=thin, batch=batch, cores=cores, seed=seed)
@@ -238,10 +247,11 @@ class _Run:
         self.kept.append((chunk, self._function_values(chunk.positions)))
 
     def _function_values(self, positions: np.ndarray) -> np.ndarray:
-        """Φ at the probes, chain × draw × probe (× class)."""
-        chains, steps, size = positions.shape
-        flat = model_outputs(self.prepared.model, positions.reshape(-1, size), self.probes)
-        return flat.reshape(chains, steps, -1)
+        """Φ at the probes (× class), then hyperparameters: chain × draw × quantity."""
+        model, (chains, steps, size) = self.prepared.model, positions.shape
+        flat = model_outputs(model, positions.reshape(-1, size), self.probes)
+        further = hyperparameter_values(model, positions)
+        return np.concatenate([flat.reshape(chains, steps, -1), further.astype(flat.dtype)], axis=2)
 
     def _sample(self, draws: int, until: ess | None) -> None:
         while len(self.warm) < self._warm_chunks:
@@ -347,6 +357,7 @@ class _Run:
             acceptance=acceptance,
             divergences=divergences,
             trace=trace,
+            widening=self._widening(),
         )
         sampled = self.complete
         outcomes = self._judge(kept)
@@ -374,6 +385,12 @@ class _Run:
             work=self.prepared.work + sum(c.work for c in (*self.warm, *(chunk for chunk, _ in self.kept))),
             trace=trace,
         )
+
+    def _widening(self) -> float | None:
+        """By which share draws are too wide, as far as an engine that is not exact knows it."""
+        known = getattr(self.engine, "widening", None)
+        shares = [] if known is None else [known(state) for state in self.loop.states]
+        return None if not shares or None in shares else max(shares)
 
     def _judge(self, draws: np.ndarray) -> tuple[RuleOutcome, ...]:
         """What became of each rule; none where this is interrupted, and the draws are kept."""

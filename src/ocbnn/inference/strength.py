@@ -37,6 +37,7 @@ from ocbnn.inference.result import RuleOutcome
 from ocbnn.inference.warmstart import WarmStart, starting_positions, with_found
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.outputs import model_outputs
+from ocbnn.seeds import seed_for
 
 MOST_PROBED = 16
 PILOT_DRAWS = 400
@@ -91,21 +92,23 @@ class StrengthSearch:
         for number in range(self.rounds):
             report(Tick("strength", number, self.rounds, 0.0))
             prepared = prepared.with_strengths(bracket.now)
-            loop = Loop.start(prepared, replace(pilot, seed=seed + number), tunings=tunings)
+            own = replace(pilot, seed=seed_for(seed, "pilot", number))
+            loop = Loop.start(prepared, own, tunings=tunings)
             draws, prepared = self._pilot(prepared, loop, first=number == 0)
             prepared.seconds["compile"] = prepared.seconds.get("compile", 0.0) + loop.compile_seconds
             if engine.has_chains and not engine.stochastic:
                 tunings = [settling(state.tuning, engine.warmup) for state in loop.states]
             rules = prepared.model.terms
+            fresh = seed_for(seed, "pilot check", number)
             checks = [
-                pilot_check(prepared.model, rule, draws, seed + number, has_chains=engine.has_chains)
+                pilot_check(prepared.model, rule, draws, fresh, has_chains=engine.has_chains)
                 for rule in rules
             ]
             met = [check.shown_within(self.aim * check.tolerance) for check in checks]
             bearable = [check.shown_within(check.tolerance) for check in checks]
             violations = [check.violation.value for check in checks]
             wanting = [i for i in bracket.searched if not met[i] and not bracket.can_be_enough(i)]
-            prepared, filled = self._filled(prepared, draws, seed + number, wanting, room)
+            prepared, filled = self._filled(prepared, draws, seed_for(seed, "between", number), wanting, room)
             near = frozenset(i for i in filled if violations[i] <= NEAR * rules[i].tolerance)
             bracket.learn(met, violations, bracket.hold(near), bearable)
             if bracket.settled:
@@ -255,17 +258,17 @@ def judge(
     prepared: Prepared, draws: Float[np.ndarray, "chains draws size"], seed: int, *, has_chains: bool
 ) -> tuple[RuleOutcome, ...]:
     """How every rule fares under the kept draws, on points that neither the prior nor a pilot has seen."""
-    model, outcomes = prepared.model, []
+    model, outcomes, verdict = prepared.model, [], seed_for(seed, "verdict")
     for index, rule in enumerate(model.terms):
-        check = pilot_check(model, rule, draws, seed + 10**6, has_chains=has_chains)
+        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains)
         found = bool(prepared.strengths.searched[index])
         outcome = _outcome(rule, check, float(rule.points.strength), found=found)
         if outcome.unmet:
-            alone = _fitted_alone(prepared, index, seed)
+            alone = _fitted_alone(prepared, index, seed_for(seed, "alone", index))
             outcome = replace(outcome, reason=unmet_reason(model, rule, check, alone, found=found))
         outcomes.append(outcome)
     for rule in model.learnt:
-        check = pilot_check(model, rule, draws, seed + 10**6, has_chains=has_chains)
+        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains)
         outcome = replace(_outcome(rule, check, math.nan, found=False), learnt=True)
         if outcome.unmet:
             outcome = replace(outcome, reason=learnt_unmet_reason(model, rule, check))

@@ -26,8 +26,10 @@ from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.base import Engine
 from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.networks import as_key
 from ocbnn.model.outputs import model_outputs
 from ocbnn.model.priors import LearntPrior
+from ocbnn.seeds import seed_for
 
 MOST_WORK = 500_000_000_000
 """Steps times rows times weights of a warm start on minibatches: about half a minute."""
@@ -115,7 +117,10 @@ class WarmStart:
         rules = list(model.terms)
         for index, rule in enumerate(rules):
             worst = worst_points(
-                (key, index), rule, partial(model_outputs, model, np.asarray(positions)), count=self.found
+                seed_for(key, "rule", index),
+                rule,
+                partial(model_outputs, model, np.asarray(positions)),
+                count=self.found,
             )
             coded = worst.coded[worst.margin > 0]
             if len(coded):
@@ -132,7 +137,7 @@ def starting_positions(
 
     Optimisers start smaller otherwise, where no layer is saturated.
     """
-    keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 10**7), chains)
+    keys = jax.random.split(as_key(seed_for(seed, "start")), chains)
     prior = model.base
     if start is None:
         optimised = engine is None or engine.stochastic
@@ -141,10 +146,11 @@ def starting_positions(
         prior = getattr(prior, "base", prior)
 
     def one(key: Array) -> Array:
-        position = model.initial(key)
+        small, drawn = jax.random.split(key)
+        position = model.initial(small)
         if start == "small":
             return position
-        weights = prior.sample(jax.random.fold_in(key, 1))
+        weights = prior.sample(drawn)
         return jnp.concatenate([weights, position[model.network.size :]])
 
     return np.asarray(jax.vmap(one)(keys))

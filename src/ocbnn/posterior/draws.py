@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -21,12 +21,13 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from ocbnn._version import __version__
-from ocbnn.checking.draws import Drawn, evenly
+from ocbnn.checking.draws import Drawn, evenly, rule_name
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.engines import ENGINES
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.model import Data, Model, outputs
 from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.likelihoods import Gaussian
 from ocbnn.rules.constraint import Constraint
 from ocbnn.storage.values import plain
 
@@ -37,7 +38,16 @@ Table = pd.DataFrame | np.ndarray
 """Raw rows, or coded ones."""
 LIBRARIES = ("jax", "numpy", "blackjax")
 """Whose versions a posterior remembers."""
-DIAGNOSTICS = ("checked", "where", "worst_rhat", "worst_bulk_ess", "worst_tail_ess", "stuck", "discrepancy")
+DIAGNOSTICS = (
+    "checked",
+    "where",
+    "worst_rhat",
+    "worst_bulk_ess",
+    "worst_tail_ess",
+    "stuck",
+    "discrepancy",
+    "widening",
+)
 """What of a run's diagnostics it remembers."""
 
 
@@ -246,6 +256,36 @@ EMPIRICAL = (
 )
 
 
+def data_choices(model: Model, outcomes: Sequence[RuleOutcome]) -> list[str]:
+    """Every choice that depends on the rows, in words: transforms and scales, points and strengths."""
+    schema, said = model.schema, list[str]()
+    if schema is None:
+        return said
+    for column in schema.columns:
+        name, offset = column.name, f"{column.offset:.4g}"
+        if (column.transform, column.center, column.scale) in (("none", 0.0, 1.0), ("standardize", 0.0, 1.0)):
+            continue
+        value = {"log": f"log({name} + {offset})", "asinh": f"asinh({name} / {offset})"}
+        shown = value.get(column.transform, name)
+        said.append(f"{name} enters as ({shown} − {column.center:.4g}) / {column.scale:.4g}")
+    target, likelihood = schema.target, model.likelihood
+    if target is not None and (target.center, target.scale) != (0.0, 1.0):
+        words = f"{target.name} is modelled as ({target.name} − {target.center:.4g}) / {target.scale:.4g}"
+        said.append(f"{words}: its mean and standard deviation")
+    if target is not None and isinstance(likelihood, Gaussian) and likelihood.noise is None:
+        scale = likelihood.noise_prior * target.scale
+        said.append(f"the noise of {target.name} is half-normal a priori with the scale {scale:.4g}")
+    known = {outcome.name: outcome.found_strength for outcome in outcomes}
+    for term in model.terms:
+        rule, name = rule_provenance(term), rule_name(term)
+        found = "found by pilots" if known.get(name) else "given, or its term's own"
+        said.append(
+            f"{name}: {rule['points'] - rule['points_found']:,} points drawn and {rule['points_found']:,} "
+            f"found where networks broke it; strength {rule['strength']:.4g}, {found}"
+        )
+    return said
+
+
 def _provenance(result: Result) -> dict[str, Any]:
     model = result.model
     engine = ENGINES.get(result.engine)
@@ -277,6 +317,7 @@ def _provenance(result: Result) -> dict[str, Any]:
             "seconds": result.seconds,
             "unmet": [_told(outcome) for outcome in result.unmet],
             "not_shown": [_told(outcome) for outcome in result.not_shown],
+            "data_choices": data_choices(model, result.rules),
             "empirical_prior": EMPIRICAL if found and model.data is not None else None,
         }
     )

@@ -26,6 +26,7 @@ from ocbnn.model.conditional import RuleTerm, rule_vertices
 from ocbnn.posterior.allowed import EnforcementError
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.truncate import Truncated, enforceable, truncate
+from ocbnn.seeds import seed_for
 
 __all__ = ["EnforcementError", "Rejection", "Truncated", "reject", "truncate"]
 
@@ -182,7 +183,7 @@ def _searched(
                 posterior,
                 term,
                 draws[alive],
-                (key, first, number),
+                seed_for(key, "enforce", first, number),
                 score="worst draw",
                 starts=500,
                 rounds=15,

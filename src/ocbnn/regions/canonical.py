@@ -16,7 +16,7 @@ from itertools import product
 from ocbnn.language.expressions import And, text
 from ocbnn.regions.intervals import HalfSpace, Interval
 from ocbnn.regions.limits import codes_of
-from ocbnn.regions.sets import Box, Everywhere, HalfSpaces, Predicate, Region, Single, Union
+from ocbnn.regions.sets import Box, Everywhere, Pieces, Region, Single, Union
 from ocbnn.schema import Column, Label, Schema
 
 MOST_BOXES = 64
@@ -52,13 +52,9 @@ def canonical(parts: Iterable[Single], schema: Schema) -> Region:
 
 
 def _sorted(region: Single) -> Region:
-    box, faces, condition = region.pieces
-    ordered = tuple(sorted(faces, key=HalfSpace.text))
-    if condition is None:
-        return HalfSpaces(box, ordered)
-    if isinstance(condition, And):
-        condition = And(tuple(sorted(condition.items, key=text)))
-    return Predicate(box, ordered, condition)
+    box, faces, rest = region.pieces
+    parts = [each for one in rest for each in (one.items if isinstance(one, And) else (one,))]
+    return Pieces(box, tuple(sorted(faces, key=HalfSpace.text)), tuple(sorted(parts, key=text))).region()
 
 
 # Products of the values of columns --------------------------------------------------------------------------

@@ -376,6 +376,7 @@ def provenance_rows(evidence: Evidence) -> list[tuple[str, str]]:
         ("Seed of the engine", known.get("seed")),
         ("Draws of the model kept", f"{evidence.run.draws:,}"),
         ("Time of the computation", _duration(evidence.run.seconds)),
+        ("Chosen from the data", "; ".join(known.get("data_choices") or ())),
         ("Prior", known.get("empirical_prior")),
         ("Versions", _settings(known.get("versions"))),
         ("SHA-256 of the draws", evidence.fingerprint),

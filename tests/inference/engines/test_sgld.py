@@ -7,12 +7,15 @@ from collections.abc import Iterator
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
-from engines import context_of, drive, linear_gaussian
+from engines import LinearGaussian, context_of, drive, linear_gaussian
 from ocbnn.errors import InferenceError
+from ocbnn.inference import infer
 from ocbnn.inference.density import Density
-from ocbnn.inference.engines.sgld import Sgld, largest_curvatures
+from ocbnn.inference.engines.sgld import NOISE_SHARE, Sgld, SgldState, largest_curvatures
+from ocbnn.model import Data, Model
 
 
 @pytest.fixture(autouse=True)
@@ -108,3 +111,80 @@ def test_the_first_step_is_one_over_the_largest_curvature_unless_given() -> None
 def test_settings_that_cannot_work_are_refused_in_words(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InferenceError, match=message):
         Sgld(**settings)  # type: ignore[arg-type]
+
+
+def minibatch_draws(
+    engine: Sgld, batch: int, chains: int, steps: int
+) -> tuple[LinearGaussian, np.ndarray, SgldState]:
+    """Draws of every step, each of which sees other rows, so many at a time."""
+    exact = linear_gaussian(rule=False)
+    density, context = Density(exact.model), context_of(exact.model)
+    rows = len(context.data.y)
+
+    def one(state, key):  # type: ignore[no-untyped-def]
+        pick_key, key = jax.random.split(key)
+        chosen = jax.random.choice(pick_key, rows, (batch,), replace=False)
+        weights = jnp.full(batch, rows / batch)
+        data = context.data._replace(
+            inputs=context.data.inputs[chosen], y=context.data.y[chosen], weights=weights
+        )
+        state, _ = engine.step(density, key, state, context._replace(data=data))
+        return state, engine.draws(key, state, 1)[:, 0]
+
+    @jax.jit
+    def run(positions, key):  # type: ignore[no-untyped-def]
+        state = engine.init(density, key, positions, context)
+        return jax.lax.scan(one, state, jax.random.split(key, steps))
+
+    start = exact.mean + np.random.default_rng(0).normal(size=(chains, 3)) * np.sqrt(
+        np.diag(exact.covariance)
+    )
+    state, draws = run(jnp.asarray(start), jax.random.key(5))
+    return exact, np.asarray(draws)[engine.warmup :], state
+
+
+def test_the_noise_of_minibatches_does_not_widen_draws_by_more_than_a_tenth() -> None:
+    engine = Sgld(decay=0.0)
+    exact, draws, state = minibatch_draws(engine, batch=2, chains=32, steps=42_000)
+    ratio = draws.std(axis=(0, 1)) / np.sqrt(np.diag(exact.covariance))
+    assert np.all((ratio > 0.9) & (ratio < 1.1)), ratio
+    assert engine.widening(state) == pytest.approx(np.sqrt(1.0 + NOISE_SHARE) - 1.0, rel=1e-6)
+
+
+def test_the_noise_of_minibatches_is_measured_where_it_is_largest() -> None:
+    """Against the covariance of gradients of single rows, over all rows, at positions of the chains."""
+    largest = np.linalg.eigvalsh(linear_gaussian(rule=False).precision)[-1]
+    engine = Sgld(step_size=0.1 / largest, decay=0.0)
+    exact, draws, state = minibatch_draws(engine, batch=1, chains=32, steps=4_000)
+    model, (inputs, y, _) = exact.model, context_of(exact.model).data
+    rows = len(y)
+
+    def of_row(w, x, y):  # type: ignore[no-untyped-def]
+        return rows * jax.grad(model.log_likelihood)(w, Data(x[None], y[None]))
+
+    of_rows = jax.jit(jax.vmap(jax.vmap(of_row, (None, 0, 0)), (0, None, None)))
+    gradients = np.asarray(of_rows(draws[::100].reshape(-1, 3), jnp.asarray(inputs), jnp.asarray(y)))
+    covariance = np.mean([np.cov(each.T, bias=True) for each in gradients], axis=0)
+    assert float(state.noise.level) == pytest.approx(np.linalg.eigvalsh(covariance)[-1], rel=0.3)
+
+
+def test_steps_that_are_too_long_for_their_minibatches_are_said_to_be() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4000, 2))
+    frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": x @ [1.0, -0.5] + rng.normal(size=4000)})
+    model = Model.build(frame=frame, target="y", hidden=(), noise=1.0)
+    result = infer(model, Sgld(step_size=1e-4, decay=0.0, warmup=500), chains=4, draws=1000, batch=64)
+    inputs = np.c_[np.asarray(model.data.inputs), np.ones(4000)]
+    precision = inputs.T @ inputs / model.likelihood.noise**2 + np.eye(3)
+    ratio = result.draws.reshape(-1, 3).std(axis=0) / np.sqrt(np.diag(np.linalg.inv(precision)))
+    assert np.all(ratio > 1.3)
+    assert not result.converged
+    assert result.status.startswith("not settled: the noise of minibatches makes standard deviations up to")
+    assert result.diagnostics.widening > ratio.max() - 1.15
+
+
+def test_a_preconditioned_run_claims_no_bias_that_it_does_not_know() -> None:
+    exact = linear_gaussian(rule=False)
+    engine = Sgld(preconditioned=True)
+    state = engine.init(Density(exact.model), jax.random.key(0), np.ones((2, 3)), context_of(exact.model))
+    assert engine.widening(state) is None

@@ -84,7 +84,7 @@ def _suited(model: Model, along: bool) -> tuple[Engine, str]:
     if along:
         return Sgld(), (
             f"sgld: {rows} rows × {model.size} weights are too much for exact chains, and draws until an "
-            "effective sample size are asked for: approximate chains take minibatches"
+            "effective sample size are asked for: its chains take minibatches and are approximate"
         )
     return Bbb(), (
         f"bbb: {rows} rows × {model.size} weights are too much for chains; a variational posterior takes "

@@ -44,11 +44,15 @@ class Engine(Protocol):
     name: ClassVar[str]
     stochastic: ClassVar[bool]  # steps see a minibatch and fresh points
     has_chains: ClassVar[bool]  # every step is a draw of a chain; else draws come from the final state
+    exact: ClassVar[bool]  # with ever more draws their distribution tends to the posterior itself
 
     @property
     def warmup(self) -> int:
         """Steps whose positions are not kept: adaptation, or the whole optimisation."""
         ...
+
+    # An engine with chains that is not exact may also have `widening(state)`: by which share the standard
+    # deviations of its draws exceed the posterior's, as far as it knows.
 
     def groups(self, chains: int, cores: int) -> tuple[int, ...]:
         """How many chains (or particles) run together in each group; groups run side by side."""

@@ -65,6 +65,7 @@ class Bbb(Climbing):
     name: ClassVar[str] = "bbb"
     stochastic: ClassVar[bool] = True
     has_chains: ClassVar[bool] = False
+    exact: ClassVar[bool] = False
 
     steps: int = 5000
     draws_per_step: int = 5

@@ -51,6 +51,7 @@ class Ensemble(Climbing):
     name: ClassVar[str] = "ensemble"
     stochastic: ClassVar[bool] = True
     has_chains: ClassVar[bool] = False
+    exact: ClassVar[bool] = False
 
     steps: int = 2000
     optimizer: str = "adam"

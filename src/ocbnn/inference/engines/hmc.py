@@ -63,6 +63,7 @@ class Hmc:
     name: ClassVar[str] = "hmc"
     stochastic: ClassVar[bool] = False
     has_chains: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
 
     trajectory: float = 2.0
     jitter: bool = True

@@ -40,6 +40,7 @@ class Nuts:
     name: ClassVar[str] = "nuts"
     stochastic: ClassVar[bool] = False
     has_chains: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
 
     target_acceptance: float = 0.8
     warmup: int = 500

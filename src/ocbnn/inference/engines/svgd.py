@@ -43,6 +43,7 @@ class Svgd(Climbing):
     name: ClassVar[str] = "svgd"
     stochastic: ClassVar[bool] = True
     has_chains: ClassVar[bool] = False
+    exact: ClassVar[bool] = False
 
     steps: int = 2000
     optimizer: str = "adam"
