@@ -256,8 +256,8 @@ def _refuse_doubtful_text(series: pd.Series, name: str) -> None:
         )
     if (is_number | has_comma).mean() > MOSTLY:
         wrong = np.flatnonzero(~absent)[~is_number]
-        rows = [(series.iloc[place], reading.row_name(series.index, int(place))) for place in wrong]
-        cells = [f"{text!r} in {row}" for text, row in rows[:SHOWN_CELLS]]
+        shown = [(series.iloc[at], reading.row_name(series.index, int(at))) for at in wrong[:SHOWN_CELLS]]
+        cells = [f"{text!r} in {row}" for text, row in shown]
         more = f" and {len(wrong) - SHOWN_CELLS:,} more" if len(wrong) > SHOWN_CELLS else ""
         raise SchemaError(
             f"Column {name!r} holds numbers, but also text: {', '.join(cells)}{more}. Replace it by numbers, "
