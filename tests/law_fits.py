@@ -1,9 +1,10 @@
 """Laws of the default path: whole fits are repeated, so that their Monte Carlo error is measured.
 
-A law says that two ways of fitting give the same answer. Each way is fitted several times with other seeds. The
-answers are means and bands of the function at a few fixed probes, in units of the posterior's own standard
-deviation. The spread over whole fits says how precisely a difference is known; a law holds where no difference
-is larger than four of its standard errors, and where that error is small enough for a real one to be seen.
+A law says that two ways of fitting give the same answer. Each way is fitted several times with other seeds.
+The answers are means and bands of the function at a few fixed probes, in units of the posterior's own
+standard deviation. The spread over whole fits says how precisely a difference is known. A law holds where no
+difference is larger than four of its standard errors, and where that error is small enough for a real
+difference to be seen.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 PRECISE = 0.1
-"""The largest standard error of a difference, in posterior standard deviations, with which a law says anything."""
+"""The largest standard error, in posterior standard deviations, with which a law says anything."""
 SIGNIFICANT = 4.0
 
 
@@ -47,7 +48,7 @@ def answers(
 
 @dataclass(frozen=True)
 class Difference:
-    """Of two ways of fitting: z-scores at every probe, of means and of log bands, and how precise they are."""
+    """Of two ways of fitting: z-scores at every probe, of means and of log bands, and their precision."""
 
     z_mean: np.ndarray
     z_band: np.ndarray
@@ -66,7 +67,7 @@ class Difference:
 
     def __str__(self) -> str:
         return (
-            f"largest |z| of means {np.abs(self.z_mean).max():.2f}, of bands {np.abs(self.z_band).max():.2f}; "
+            f"|z| of means {np.abs(self.z_mean).max():.2f}, of bands {np.abs(self.z_band).max():.2f}; "
             f"largest shift {np.abs(self.size).max():.3f} sd, standard error {np.median(self.error):.3f} sd"
         )
 

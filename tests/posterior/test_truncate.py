@@ -43,7 +43,8 @@ def test_one_draw_truncated_is_scipys_truncated_normal():
     posterior = constants(np.array([[1.2]]), ["if x > 0 then 1.3 <= y <= 1.9"])
     prediction = truncate(posterior).predict(np.array([[1.0], [-1.0]]), levels=(0.1,))
     exact = truncnorm((1.3 - 1.2) / NOISE, (1.9 - 1.2) / NOISE, 1.2, NOISE)
-    assert prediction.point[0] == pytest.approx(exact.mean(), rel=1e-8)
+    assert prediction.point[0] == 1.3  # Φ is 1.2: the nearest allowed value
+    assert prediction.observation.mean[0] == pytest.approx(exact.mean(), rel=1e-8)
     assert prediction.observation.sd[0] == pytest.approx(exact.std(), rel=1e-7)
     assert prediction.observation.quantiles[0, 0] == pytest.approx(exact.ppf(0.1), rel=1e-8)
     assert prediction.point[1] == pytest.approx(1.2)
@@ -58,12 +59,24 @@ def test_a_draw_has_the_weight_of_its_mass_in_the_allowed_set():
     assert prediction.observation.mean[0] == pytest.approx((weight * means).sum() / weight.sum(), rel=1e-7)
 
 
-def test_the_point_of_a_truncated_mixture_is_the_mean_of_its_heaviest_component():
-    posterior = constants(np.array([[0.5, 3.0, 3.0]]), [GAP])
+def test_the_point_between_two_allowed_intervals_is_the_mean_of_the_draws_in_the_heavier_one():
+    posterior = constants(np.array([[0.5, 3.0, 3.2]]), [GAP])
     prediction = truncate(posterior).predict(ROWS[:1], function=True)
-    above = truncnorm.mean((2.5 - 3.0) / NOISE, np.inf, 3.0, NOISE)
-    assert prediction.point[0] == pytest.approx(above, rel=1e-6)
-    np.testing.assert_allclose(prediction.function.mean, 6.5 / 3)
+    assert prediction.point[0] == pytest.approx(3.1)
+    np.testing.assert_allclose(prediction.function.mean, 6.7 / 3)
+
+
+def test_truncation_moves_no_point_that_obeys():
+    """All draws at 0.5 and y >= 0: the truncated observation's mean is higher, the prediction stays."""
+    posterior = constants(np.full((1, 20), 0.5), ["always y >= 0", GAP])
+    prediction = truncate(posterior).predict(ROWS)
+    np.testing.assert_array_equal(prediction.point, 0.5)
+    np.testing.assert_array_equal(prediction.point, predict(posterior, ROWS).point)
+
+
+def test_a_point_that_does_not_obey_goes_to_the_nearest_allowed_value():
+    posterior = constants(np.array([[0.0, 0.6, 3.0]]), ["always 1.5 <= y <= 4"])
+    assert truncate(posterior).predict(ROWS).point == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize("rules", NUMBER_RULES.values(), ids=NUMBER_RULES)

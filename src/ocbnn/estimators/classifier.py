@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +14,6 @@ from ocbnn.errors import ModelError
 from ocbnn.estimators.pictures import PlotMethods
 from ocbnn.estimators.tables import Rows, read_labels
 from ocbnn.model import Model
-from ocbnn.model.likelihoods import Balanced, Bernoulli, Categorical
 from ocbnn.posterior.allowed import RulesAt
 from ocbnn.posterior.predict import predict
 from ocbnn.rules.constraint import Constraint
@@ -34,8 +32,8 @@ class OCBNNClassifier(ClassifierMixin, PlotMethods):  # type: ignore[misc]
         prior: scale of the outputs' weights (in logits), or a base prior. An `AmortizedPrior` brings its
             table, its network and the rules it has learnt; `rules` are further ones.
         class_weight: "balanced", or a weight for each label: what a mistake on a row of that class costs.
-            The fit minds the classes accordingly and `predict` chooses by them; probabilities (and rules,
-            which speak of them) stay those of the data as they are.
+            It is about decisions: `predict` chooses by it. The fit, and so probabilities and their bands, do
+            not depend on it.
         tolerance: the share of violation accepted of rules that do not say it themselves.
         columns: what to declare about columns: {"age": {"bounds": (18, None), "transform": "log"}}; for the
             target {"levels": […]} declares classes that do not occur.
@@ -49,6 +47,7 @@ class OCBNNClassifier(ClassifierMixin, PlotMethods):  # type: ignore[misc]
 
     Attributes:
         classes_: the labels, in the order of probabilities.
+        class_weights_: the weight of each class in decisions.
         schema_: the table as it was understood.
         rules_: the rules as constraints.
         posterior_: draws with their model and provenance.
@@ -62,6 +61,7 @@ class OCBNNClassifier(ClassifierMixin, PlotMethods):  # type: ignore[misc]
     task: ClassVar[Task] = "classification"
     class_weight: Any
     classes_: np.ndarray
+    class_weights_: np.ndarray
 
     def __init__(
         self,
@@ -99,9 +99,8 @@ class OCBNNClassifier(ClassifierMixin, PlotMethods):  # type: ignore[misc]
             )
         self.classes_ = _labels(target.classes, self._label_dtype)
         codes = target.to_model(rows.target)
-        weights = class_weights(self.class_weight, self.classes_, codes, rows.weights)
-        model = self._built(rows, rules, seed, row_weights=rows.weights * weights[codes])
-        return model if self.class_weight is None else balanced(model, weights)
+        self.class_weights_ = class_weights(self.class_weight, self.classes_, codes, rows.weights)
+        return self._built(rows, rules, seed, row_weights=rows.weights)
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class, `(n,)`; with `class_weight` the one whose omission would cost most.
@@ -114,14 +113,13 @@ class OCBNNClassifier(ClassifierMixin, PlotMethods):  # type: ignore[misc]
         assert probabilities is not None
         assert target is not None
         choice = target.to_model(prediction.point)
-        likelihood = self.posterior_.model.likelihood
-        if isinstance(likelihood, Balanced):
-            weighted = probabilities * np.exp(np.asarray(likelihood.log_weights))
+        if self.class_weight is not None:
+            weighted = probabilities * self.class_weights_
             choice = np.argmax(self._allowed_weights(weighted, coded, choice), axis=1)
         return self.classes_[choice]
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n C"]:
-        """The probability of every class, in the order of `classes_`, corrected for `class_weight`."""
+        """The probability of every class, in the order of `classes_`."""
         probabilities = self._prediction(X).probabilities
         assert probabilities is not None
         return probabilities
@@ -146,7 +144,7 @@ class OCBNNClassifier(ClassifierMixin, PlotMethods):  # type: ignore[misc]
 def class_weights(
     given: Any, classes: np.ndarray, codes: np.ndarray, row_weights: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, " C"]:
-    """The weight of each class, scaled so that the weights of all rows add up to what they were."""
+    """The weight of each class in decisions, in the mean over rows 1."""
     if given is None:
         return np.ones(len(classes))
     occurring = np.bincount(codes, row_weights, minlength=len(classes))
@@ -172,13 +170,6 @@ def class_weights(
 def _weight(value: Any) -> float:
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     return float(value) if number else np.nan
-
-
-def balanced(model: Model, weights: Float[np.ndarray, " C"]) -> Model:
-    """The model whose likelihood knows that its rows are weighted by class."""
-    assert isinstance(model.likelihood, Bernoulli | Categorical)
-    log_weights = tuple(float(value) for value in np.log(weights))
-    return replace(model, likelihood=Balanced(model.likelihood, log_weights))
 
 
 def _labels(classes: Sequence[Any], dtype: np.dtype[Any]) -> np.ndarray:

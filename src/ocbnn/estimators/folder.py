@@ -55,6 +55,7 @@ class EstimatorValues:
     feature_names: list[str] | None
     label_dtype: str | None
     enforcement: Literal["truncate", "draws"] | None
+    class_weights: list[float] | None = None
 
 
 class SavedModel(NamedTuple):
@@ -148,6 +149,7 @@ def require_savable(estimator: OCBNNEstimator, model: Model) -> None:
 def _pack_estimator(estimator: OCBNNEstimator, *, fitted: bool = True) -> dict[str, Any]:
     names = getattr(estimator, "feature_names_in_", None)
     dtype = _storable_dtype(getattr(estimator, "_label_dtype", None))
+    weights = getattr(estimator, "class_weights_", None)
     values = EstimatorValues(
         name=type(estimator).__name__,
         parameters={name: _plain(name, value) for name, value in estimator.get_params(deep=False).items()},
@@ -155,6 +157,7 @@ def _pack_estimator(estimator: OCBNNEstimator, *, fitted: bool = True) -> dict[s
         feature_names=None if names is None else [str(name) for name in names],
         label_dtype=None if dtype is None else str(np.dtype(dtype).str),
         enforcement=estimator.enforcement_ if fitted else None,
+        class_weights=weights.tolist() if isinstance(weights, np.ndarray) else None,
     )
     return vars(values)
 
@@ -201,6 +204,10 @@ def _restored(stored: EstimatorValues, loaded: Loaded) -> OCBNNEstimator:
         dtype = _label_dtype(stored.label_dtype or "O")
         estimator._label_dtype = dtype
         estimator.classes_ = _labels(posterior.classes, dtype)
+        weights = np.ones(len(posterior.classes)) if stored.class_weights is None else stored.class_weights
+        estimator.class_weights_ = np.asarray(weights, dtype=float)
+        if len(weights) != len(posterior.classes) or not (estimator.class_weights_ > 0).all():
+            raise FileError("The weights of the classes are not one positive number for each class.")
     return estimator
 
 

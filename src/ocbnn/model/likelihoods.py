@@ -177,46 +177,5 @@ class Categorical(_Parameterless):
         return jax.nn.log_softmax(outputs, axis=-1)
 
 
-@dataclass(frozen=True)
-class Balanced(_Parameterless):
-    """Classes whose rows count more or less than they occur: log p(y) ∝ log weight_y + log p_Φ(y).
-
-    Rows that count `weight_y` times are as if drawn from the reweighted probabilities; with these offsets in
-    the likelihood, what the network says (and what rules speak of) stays the probabilities of the data as
-    they are.
-
-    Attributes:
-        inner: the likelihood without weights.
-        log_weights: log of the weight of every class, in the order of classes.
-    """
-
-    inner: Bernoulli | Categorical
-    log_weights: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        classes = self.inner.classes if isinstance(self.inner, Categorical) else 2
-        if len(self.log_weights) != classes or not all(map(math.isfinite, self.log_weights)):
-            raise ModelError(f"There is one finite weight for each of the {classes} classes.")
-
-    @property
-    def outputs(self) -> int:
-        return self.inner.outputs
-
-    def log_density(
-        self,
-        parameters: Float[Array, " size"],
-        outputs: Float[Array, "n k"],
-        y: AnyArray,
-        weights: Float[AnyArray, " n"] | None = None,
-    ) -> Float[Array, " n"]:
-        offsets = jnp.asarray(self.log_weights, outputs.dtype)
-        if isinstance(self.inner, Bernoulli):
-            offsets = offsets[1:] - offsets[:1]
-        return self.inner.log_density(parameters, outputs + offsets, y, weights)
-
-    def function(self, outputs: Float[Array, "n k"]) -> Array:
-        return self.inner.function(outputs)
-
-
 def _weighted(log_density: Array, weights: AnyArray | None) -> Array:
     return log_density if weights is None else log_density * jnp.asarray(weights, log_density.dtype)

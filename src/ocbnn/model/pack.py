@@ -13,7 +13,7 @@ import numpy as np
 
 from ocbnn.errors import FileError, RuleError
 from ocbnn.model.conditional import RuleTerm
-from ocbnn.model.likelihoods import Balanced, Bernoulli, Categorical, Gaussian, Likelihood
+from ocbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from ocbnn.model.networks import MLP, Network
 from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, LayerScales, Prior
 from ocbnn.model.terms import TERMS
@@ -24,12 +24,7 @@ from ocbnn.storage.arrays import Arrays, Declared
 from ocbnn.storage.values import UnsavableError, exact, packed, restored, unpacked
 
 NETWORKS: dict[str, type] = {"mlp": MLP}
-LIKELIHOODS: dict[str, type] = {
-    "gaussian": Gaussian,
-    "bernoulli": Bernoulli,
-    "categorical": Categorical,
-    "balanced": Balanced,
-}
+LIKELIHOODS: dict[str, type] = {"gaussian": Gaussian, "bernoulli": Bernoulli, "categorical": Categorical}
 TERM_KINDS: dict[str, type] = {name: type(term) for name, term in TERMS.items()}
 MOST_WORK = 10_000_000
 """Points of a rule times characters of its text: a few seconds, whatever the rule says."""

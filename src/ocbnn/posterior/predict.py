@@ -74,8 +74,8 @@ class Prediction:
     """What a posterior says at n rows.
 
     Attributes:
-        point: the one prediction: the mean, or the most probable class. Under enforcement it obeys: the mean
-            within the allowed component of largest mass, or the best allowed class.
+        point: the one prediction: the mean of Φ, or the most probable class. Under enforcement it obeys: the
+            mean of Φ where that is allowed, else the nearest allowed value, or the best allowed class.
         function: the predictive of Φ, what rules speak of: credible bands, without noise. None where
             enforcement was asked for the observation only.
         observation: the predictive of Y, noise included; None for classes, where `probabilities` is it.

@@ -2,6 +2,9 @@
 
 Regression: the mixture of the draws' normals times the indicator of the allowed intervals, so that draw s has
 the weight Z_s(x). Classes: probabilities zero outside the allowed classes, then clipped to bounds.
+
+Rules speak of Φ, so the point prediction is the mean of Φ, projected: what obeys does not move. Quantiles and
+samples are of the observation Y, which is truncated.
 """
 
 from __future__ import annotations
@@ -110,8 +113,9 @@ class Truncated:
     ) -> Prediction:
         """As `predict`, restricted: points, medians, quantiles, samples and probabilities obey.
 
-        `mean` and `sd` are those of the restricted predictive, and a mean can lie between two allowed
-        components; `point` does not.
+        `point` is the mean of Φ where that is allowed. Else it is the nearest allowed value; where several
+        intervals are allowed, of the one with most mass, the mean of the draws within. `observation.mean` and
+        `sd` are those of the restricted predictive of Y; such a mean can lie between two allowed intervals.
 
         Args:
             table: a DataFrame, or coded rows.
@@ -195,7 +199,7 @@ class Truncated:
         self, at: RulesAt, values: Float[np.ndarray, "S b"], wanted: Wanted, function: Summary | None
     ) -> Prediction:
         mixture, allowed, moments = self._moments(at, values)
-        point = moments.mean[np.arange(len(at.coded)), np.argmax(moments.mass, axis=1)]
+        point = _projected(values, allowed, moments.mass)
         observation = mixture_summary(mixture, moments.total_mean, moments.total_sd, wanted, allowed)
         within = np.maximum(moments.total_sd**2 - moments.between, 0.0)
         return Prediction(point, function, observation, None, moments.between, within)
@@ -219,3 +223,18 @@ class Truncated:
         mass = inside.sum(axis=1)
         self._require_mass(at, mass)
         return at.probabilities(inside / mass[:, None], allowed)
+
+
+def _projected(
+    values: Float[np.ndarray, "S b"], allowed: Intervals, mass: Float[np.ndarray, "b K"]
+) -> Float[np.ndarray, " b"]:
+    """The best allowed prediction under squared loss: the mean of Φ, or what is allowed instead."""
+    mean = values.mean(axis=0)
+    obeys = ((allowed.lower <= mean[:, None]) & (mean[:, None] <= allowed.upper)).any(axis=1)
+    rows, heaviest = np.arange(len(mean)), np.argmax(mass, axis=1)
+    lower, upper = allowed.lower[rows, heaviest], allowed.upper[rows, heaviest]
+    within = (lower <= values) & (values <= upper)
+    several = (allowed.lower <= allowed.upper).sum(axis=1) > 1
+    inner = np.where(within, values, 0.0).sum(axis=0) / np.maximum(within.sum(axis=0), 1)
+    instead = np.where(several & within.any(axis=0), inner, np.clip(mean, lower, upper))
+    return np.where(obeys, mean, instead)
