@@ -17,7 +17,7 @@ from ocbnn.schema import Schema
 
 POINTS = 12
 RULES: dict[str, tuple[str, str, str]] = {
-    "distance": ("dose", "dose >= 1", "1.5 <= dose <= 2 + 0.01 * age"),
+    "distance": ("dose", "dose >= 1", "1.5 <= dose <= 2 + 0.001 * age"),
     "negative-exponential": ("dose", "dose >= 1", "not 2 <= dose <= 2.5"),
     "gaussian-mixture": ("dose", "dose = 1 + 0.01 * age within 0.2", "dose = 2 (0.7) or dose = 3 (0.3)"),
     "output-density": ("dose", "dose ~ Normal(2, 0.5)", "dose ~ Normal(1 + 0.01 * age, 0.3)"),

@@ -250,6 +250,6 @@ def test_infer_with_learnt_noise_and_found_points_is_calibrated() -> None:
     assert np.all(found <= 1.0), found
 
 
-def test_infer_with_rows_counted_four_times_is_noticed() -> None:
-    found = implausibility(ranks_of_infer(4.0)) / band(RUNS, len(PROBES) + 2)
+def test_infer_with_rows_that_count_for_a_quarter_is_noticed() -> None:
+    found = implausibility(ranks_of_infer(0.25)) / band(RUNS, len(PROBES) + 2)
     assert np.max(found) > 1.5, found

@@ -21,6 +21,7 @@ from ocbnn.posterior.folder import load, save
 from ocbnn.posterior.predict import predict, sample_observation
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.parse import parse_rule
+from ocbnn.seeds import seed_for
 from posterior_cases import (
     CLASS_RULES,
     CLASSES,
@@ -74,8 +75,11 @@ def test_ascent_rejects_draws_that_break_a_rule_only_between_points(bumpy):
 
 
 def test_points_found_in_a_late_batch_of_draws_are_tried_on_the_earlier_ones(bumpy, monkeypatch):
+    firsts, rounds = range(16, bumpy.draws.shape[0] * bumpy.draws.shape[1], 4), range(enforce.ROUNDS)
+    late = {seed_for(0, "enforce", first, number) for first in firsts for number in rounds}
+
     def found_late(posterior, term, draws, key, **settings):
-        return np.full((1 if key[1] >= 16 else 0, 6), 2.0)  # key[1] is the first draw of the batch
+        return np.full((1 if key in late else 0, 6), 2.0)
 
     monkeypatch.setattr(enforce, "climb", found_late)
     monkeypatch.setattr(enforce, "BATCH", 4)
