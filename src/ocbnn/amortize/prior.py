@@ -44,7 +44,7 @@ from ocbnn.amortize.objectives import divergence as named_divergence
 from ocbnn.errors import FileError, ModelError, OCBNNError, OCBNNWarning
 from ocbnn.inference.feed import Feed
 from ocbnn.model import pack
-from ocbnn.model.conditional import RuleTerm, Scoring, rule_points, rule_seed, rule_terms
+from ocbnn.model.conditional import RuleTerm, Scoring, rule_points, rule_terms
 from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.model import Model, default_likelihood
 from ocbnn.model.networks import MLP, Key, Network
@@ -312,7 +312,7 @@ def _require_learnable(
 def _require_view(rule: Constraint, schema: Schema, objective: str) -> None:
     """Refuse a rule that offers nothing which the objective can learn from."""
     requirement = rule.requirement
-    demand = rule.demand(rule_points(rule_seed(0, rule), rule, schema, None, 1), schema)
+    demand = rule.demand(rule_points(seed_for(0, "reference"), rule, schema, None, 1), schema)
     if rule.is_predictive:
         asked_distribution(requirement, demand)
         if not requirement.is_pointwise:

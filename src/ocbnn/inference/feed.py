@@ -16,7 +16,7 @@ import numpy as np
 from ocbnn.checking.search import searchable
 from ocbnn.inference.density import Context
 from ocbnn.model import Data, Model
-from ocbnn.model.conditional import RulePoints, RuleTerm, rule_points, rule_seed
+from ocbnn.model.conditional import RulePoints, RuleTerm, rule_points
 from ocbnn.seeds import seed_for
 
 ALL_ROWS, BATCH = 2048, 1024
@@ -82,7 +82,7 @@ class Feed:
         """
         if not searchable(rule):
             return jax.tree.map(lambda leaf: self._repeated(leaf, steps), rule.points)
-        key = rule_seed(seed_for(self.seed, "points", number), rule.rule)
+        key = seed_for(self.seed, "points", number)
         fresh = rule_points(key, rule.rule, rule.schema, rule.data, steps * rule.drawn, rule.sampler)
         order = np.random.default_rng(seed_for(key, "order"))
         fresh = order.permutation(fresh)  # each step a fair share of a sobol set

@@ -10,7 +10,6 @@ here, so that changing it compiles nothing anew.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.margins import by_case, placed
 from ocbnn.rules.requirement import Units
 from ocbnn.schema import Schema, Target
+from ocbnn.seeds import seed_for
 
 Reduction = Literal["sum", "mean"]
 REFERENCE_POINTS = 128
@@ -54,8 +54,7 @@ class Scoring:
         strength: for all rules, or by rule name; default: each term's own, and inference searches for one.
         sampler: a name in `regions.SAMPLERS`; default: each region's own.
         corners: score at the region's vertices too.
-        key: a seed. The points of a rule depend on it and on where the rule applies, not on the words that it
-            is written in, what it asks, or the other rules.
+        key: a seed. The points of a rule depend on it and on the region's geometry, not on the other rules.
     """
 
     points: int = 100
@@ -119,14 +118,14 @@ class RuleTerm:
         if points < 1:
             raise ModelError(f"{_named(rule, schema)} needs at least one point, not {points}.")
         # The scale is part of what the rule means: it must not move with data, key or number of points.
-        reference = rule_points(rule_seed(0, rule), rule, schema, None, REFERENCE_POINTS)
+        reference = rule_points(seed_for(0, "reference"), rule, schema, None, REFERENCE_POINTS)
         demand = _placed(rule, schema, reference, None, "mean", strength).demand
         if not chosen.scores(requirement, demand):
             suited = ", ".join(repr(t.name) for t in TERMS.values() if t.scores(requirement, demand))
             raise ModelError(
                 f"The term {chosen.name!r} cannot score {_named(rule, schema)}; terms that can: {suited}."
             )
-        coded = rule_points(rule_seed(scoring.key, rule), rule, schema, data, points, sampler)
+        coded = rule_points(seed_for(scoring.key, "rule"), rule, schema, data, points, sampler)
         vertices = (
             rule_vertices(rule, schema) if scoring.corners and requirement.inputs is not None else coded[:0]
         )
@@ -159,9 +158,7 @@ class RuleTerm:
         """
         if self.rule.requirement.inputs is None:
             return np.asarray(self.points.coded, dtype=float)
-        # Chunks of minibatch engines count upwards from the rule's own seed: any number added may be theirs.
-        seed = _digest(f"{purpose}\n{rule_seed(key, self.rule)}")
-        return rule_points(seed, self.rule, self.schema, self.data, count, self.sampler)
+        return rule_points(seed_for(key, purpose), self.rule, self.schema, self.data, count, self.sampler)
 
     def fresh_inputs(self, count: int, key: int) -> Float[np.ndarray, "count Q"]:
         """Inputs of fresh points, without the further coordinates of the rule's kind."""
@@ -202,19 +199,10 @@ def rule_terms(
             raise ModelError(
                 f"{option} is given for {unknown[0]!r}, but no rule has that name; names: {names}."
             )
+    if data is not None:  # samplers that start from rows take them in one order, whatever the table's was
+        by_name = sorted(range(len(schema.columns)), key=lambda index: schema.columns[index].name)
+        data = data[np.lexsort(data[:, by_name].T)]
     return tuple(RuleTerm.build(rule, schema, scoring.of(rule), bounded=bounded, data=data) for rule in rules)
-
-
-def rule_seed(key: int, rule: Constraint) -> int:
-    """A seed that depends on the key and on where the rule applies, and on nothing else, in every process.
-
-    Regions have one form for all the ways to write them, so that a rule said otherwise has the same points.
-    """
-    return _digest(f"{int(key)}\n{rule.region.text()}")
-
-
-def _digest(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
 
 
 def rule_points(
@@ -225,7 +213,11 @@ def rule_points(
     count: int,
     sampler: str | None = None,
 ) -> Float[np.ndarray, "count coordinates"]:
-    """Points of a rule's region, with the further coordinates of its kind, uniform in [0, 1]."""
+    """Points of a rule's region, with the further coordinates of its kind, uniform in [0, 1].
+
+    They depend on the seed and on the region's geometry alone: not on how the rule is written, in which
+    units, or in which order the columns stand.
+    """
     coded = regions.sample(seed, rule.region, schema, data, count, sampler)
     further = rule.requirement.coordinates
     if not further:

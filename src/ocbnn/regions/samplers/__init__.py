@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ocbnn.errors import RegionError
@@ -66,4 +68,8 @@ def sample(
             "pass coded rows (m, Q), as `schema.encode(frame)` gives them."
         )
     require_memory(2 * 8 * int(n) * len(schema.columns), f"{n:,} points of a region", "Ask for fewer points.")
-    return SAMPLERS[name](key, region, schema, data, n)
+    # By name, so that points do not depend on the order in which the columns stand.
+    order = sorted(range(len(schema.columns)), key=lambda index: schema.columns[index].name)
+    by_name = replace(schema, columns=tuple(schema.columns[index] for index in order))
+    points = SAMPLERS[name](key, region, by_name, None if data is None else np.asarray(data)[:, order], n)
+    return points[:, np.argsort(order)]
