@@ -21,7 +21,7 @@ from ocbnn.schema import Column, Label, Schema
 
 MOST_BOXES = 64
 """A union whose form would have more products or boxes than this stays as it was written, but sorted."""
-MOST_TRIED = 4096
+MOST_TRIED = 1024
 """How many products are looked at for that."""
 MOST_LISTED = 10_000
 """Whole numbers with gaps are listed one by one up to so many."""
