@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import brentq
-from scipy.stats import norm, truncnorm
+from scipy.stats import multivariate_t, norm, truncnorm
 from sklearn.exceptions import NotFittedError
 
 from ocbnn import OCBNNWarning, RuleError, UnmetRuleError
@@ -16,6 +16,7 @@ from ocbnn.estimators.given import warn_of_scaled_inputs
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.plots import sliced
 from ocbnn.posterior.calibration import calibration
+from ocbnn.posterior.predict import predict
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 from small_estimators import blood_pressures, functions_in_numpy, noise_in_numpy, small_regressor
@@ -111,10 +112,10 @@ def test_rules_are_checked_as_by_hand(ruled):
     fresh = ruled.schema_.decode(ruled.posterior_.rules[0].fresh(200, 3))
     functions = functions_in_numpy(ruled, fresh)
     assert (fresh["age"] > 80).all()
-    assert 0 < (functions > 280).mean() < 1
-    assert found.epsilon_mean.value == pytest.approx((functions > 280).mean())
-    assert found.draws_violating.value == pytest.approx((functions > 280).any(axis=1).mean())
-    assert found.points_violating.value == pytest.approx((functions.mean(axis=0) > 280).mean())
+    assert 0 < (functions > 260).mean() < 1
+    assert found.epsilon_mean.value == pytest.approx((functions > 260).mean())
+    assert found.draws_violating.value == pytest.approx((functions > 260).any(axis=1).mean())
+    assert found.points_violating.value == pytest.approx((functions.mean(axis=0) > 260).mean())
 
 
 def test_truncation_gives_means_quantiles_and_samples_of_truncated_normals(ruled):
@@ -122,22 +123,24 @@ def test_truncation_gives_means_quantiles_and_samples_of_truncated_normals(ruled
     old, young = frame[frame["age"] > 80][:4], frame[frame["age"] < 70][:4]
     enforced = ruled.enforce()
     functions, noise = functions_in_numpy(ruled, old), noise_in_numpy(ruled)
-    ends = (280 - functions) / noise[:, None]
+    ends = (260 - functions) / noise[:, None]
     mass = norm.cdf(ends)
     means = truncnorm.mean(-np.inf, ends, functions, noise[:, None])
-    np.testing.assert_allclose(enforced.predict(old), (mass * means).sum(0) / mass.sum(0), rtol=1e-6)
+    np.testing.assert_allclose(enforced.predict(old), np.minimum(functions.mean(axis=0), 260), rtol=1e-6)
+    observed = predict(enforced.posterior_, old).observation.mean
+    np.testing.assert_allclose(observed, (mass * means).sum(0) / mass.sum(0), rtol=1e-6)
     np.testing.assert_allclose(enforced.predict(young), ruled.predict(young))
 
     def quantile(row: int, level: float) -> float:
         below = lambda y: norm.cdf(y, functions[:, row], noise).mean() / mass[:, row].mean()  # noqa: E731
-        return brentq(lambda y: below(y) - level, 0.0, 280.0, xtol=1e-10)
+        return brentq(lambda y: below(y) - level, 0.0, 260.0, xtol=1e-10)
 
     levels = (0.05, 0.5, 0.95)
     expected = np.array([[quantile(row, level) for level in levels] for row in range(4)])
     np.testing.assert_allclose(enforced.predict_quantiles(old, levels), expected, rtol=1e-7)
     np.testing.assert_allclose(enforced.predict_interval(old, 0.9), expected[:, [0, 2]], rtol=1e-7)
     drawn = enforced.sample_predictive(old, 4000, random_state=2)
-    assert (drawn <= 280).all()
+    assert (drawn <= 260).all()
     for level, at in zip(levels, expected.T, strict=True):
         error = np.abs((drawn <= at).mean(axis=0) - level)
         assert error.max() < 4 * np.sqrt(level * (1 - level) / 4000)
@@ -184,20 +187,22 @@ def test_truncation_is_by_the_rules_given(ruled):
     assert ruled.posterior_.truncated == ()
 
 
-def test_checks_and_pictures_after_truncation_are_of_what_is_predicted(ruled):
+def test_checks_and_pictures_after_truncation_are_of_what_is_predicted():
     frame, y = blood_pressures(60, seed=8)
-    enforced = ruled.enforce()
-    before, after = (each.check_rules(points=50, ascent=False)[0] for each in (ruled, enforced))
+    rules = ["if age > 80 then pressure <= 280"]
+    model = small_regressor(chains=5).fit(*blood_pressures())
+    enforced = model.enforce(rules=rules)
+    before, after = (each.check_rules(rules=rules, points=50, ascent=False)[0] for each in (model, enforced))
     assert after.points_violating.value == 0.0
     assert after.epsilon_mean.value == before.epsilon_mean.value > 0.0
     band = sliced(enforced.posterior_, "age", at={"ward": "ICU"}, span=(81.0, 100.0))
     assert (np.array(band.curves[0].mean) <= 280).all()
     assert (
-        np.array(sliced(ruled.posterior_, "age", at={"ward": "ICU"}, span=(81.0, 100.0)).curves[0].mean) > 280
+        np.array(sliced(model.posterior_, "age", at={"ward": "ICU"}, span=(81.0, 100.0)).curves[0].mean) > 280
     ).any()
     truth = np.minimum(y, 279.0).to_numpy()
-    noise = noise_in_numpy(ruled)[:, None]
-    below, most = (norm.cdf(at, functions_in_numpy(ruled, frame), noise).mean(0) for at in (truth, 280.0))
+    noise = noise_in_numpy(model)[:, None]
+    below, most = (norm.cdf(at, functions_in_numpy(model, frame), noise).mean(0) for at in (truth, 280.0))
     below = np.where(frame["age"] > 80, below / most, below)
     held = calibration(enforced.posterior_, frame, truth).bins
     observed = [(np.abs(2 * below - 1) <= each.predicted).mean() for each in held]
@@ -205,21 +210,21 @@ def test_checks_and_pictures_after_truncation_are_of_what_is_predicted(ruled):
 
 
 def test_the_prior_can_be_checked_before_it_has_seen_a_row():
-    """An anchored ensemble of a line without rows: exact, independent draws of N(0, 4) and N(0, 1)."""
+    """An anchored ensemble of a line without rows: exact, independent draws of N(0, 4)."""
     frame, y = blood_pressures()
     engine = Ensemble(steps=300, learning_rate=0.1, anchored=True)
     model = small_regressor(engine=engine, hidden=(), noise=3.0, chains=400, prior=2.0)
     model.fit(frame[["age"]], y)
     prior = model.without_data()
     assert prior.model.data is None
-    np.testing.assert_array_less(np.abs(prior.flat.mean(axis=0)), 5 * np.array([2.0, 1.0]) / np.sqrt(400))
-    np.testing.assert_allclose(prior.flat.std(axis=0), [2.0, 1.0], rtol=5 / np.sqrt(800))
+    np.testing.assert_array_less(np.abs(prior.flat.mean(axis=0)), 5 * 2.0 / np.sqrt(400))
+    np.testing.assert_allclose(prior.flat.std(axis=0), 2.0, rtol=5 / np.sqrt(800))
     rule = "if age > 60 then pressure <= 300"
     found = model.check_rules(prior=True, rules=[rule], points=100, ascent=False, key=3)[0].epsilon_mean
     (term,) = as_rule_terms(prior, [rule])
     column, target = model.schema_.column("age"), model.schema_.target
     ages = (term.fresh(100, 3)[:, 0] - column.center) / column.scale
-    exact = norm.sf(300.0, target.center, target.scale * np.hypot(2.0 * ages, 1.0)).mean()
+    exact = norm.sf(300.0, target.center, target.scale * 2.0 * np.hypot(ages, 1.0)).mean()
     assert 0.1 < exact < 0.9
     # A draw's share of points lies in [0, 1], so its standard deviation is at most a half.
     assert abs(found.value - exact) < 5 * 0.5 / np.sqrt(400)
@@ -227,12 +232,17 @@ def test_the_prior_can_be_checked_before_it_has_seen_a_row():
 
 def test_the_prior_that_is_drawn_is_that_of_the_fit_with_its_rules_as_strong():
     frame, y = blood_pressures()
-    model = small_regressor(rules="if age > 80 then pressure <= 280", tolerance=0.999, noise=3.0)
+    model = small_regressor(rules="if age > 80 then pressure <= 260", tolerance=0.999, noise=3.0)
     model.fit(frame, y)
     prior, w = model.without_data().model, model.posterior_.flat[0].astype(float)
     rules = float(np.sum(model.posterior_.model.rule_log_densities(w)))
     assert rules < -1e-3
-    expected = norm.logpdf(w, 0, np.broadcast_to(prior.base.scale, w.shape)).sum() + rules
+    layers = np.split(w, np.cumsum(prior.base.layers)[:-1])
+    scales = np.split(prior.base.scale, np.cumsum(prior.base.layers)[:-1])
+    expected = rules + sum(
+        multivariate_t.logpdf(layer, None, np.diag(scale**2), df=prior.base.degrees)
+        for layer, scale in zip(layers, scales, strict=True)
+    )
     assert float(prior.log_density(w)) == pytest.approx(expected, rel=1e-4)  # in float32
     strength = model.posterior_.rules[0].points.strength
     assert prior.terms[0].points.strength == strength

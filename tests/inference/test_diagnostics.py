@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -404,21 +403,14 @@ class TestRuns:
             trace=np.zeros(0),
         )
 
-    def test_infer_judges_learnt_noise_and_hyperparameters_of_a_network(self) -> None:
-        @dataclass(frozen=True)
-        class Scaled(MLP):
-            """An MLP whose last bias stands for a scale that is learnt."""
-
-            def hyperparameters(self, weights: jax.Array) -> dict[str, jax.Array]:
-                return {"log scale": weights[-1]}
-
-        model = Model.build(frame=self.FRAME, target="y", network=Scaled(1, (2,), 1))
+    def test_infer_judges_learnt_noise(self) -> None:
+        model = Model.build(frame=self.FRAME, target="y", hidden=(2,))
         w = jnp.arange(float(model.size))
-        named = {"log scale": float(model.size - 2), "log noise": float(model.size - 1)}
-        assert {name: float(value) for name, value in model.hyperparameters(w).items()} == named
+        named = {name: float(value) for name, value in model.hyperparameters(w).items()}
+        assert named == {"log noise": float(model.size - 1)}
         result = infer(model, Hmc(warmup=50), chains=2, draws=20, prepare_with=Settings(warm=None), cores=1)
-        assert len(result.diagnostics.rhat) == 128 + 2
-        assert result.diagnostics.checked.endswith("128 probes and log scale and log noise")
+        assert len(result.diagnostics.rhat) == 128 + 1
+        assert result.diagnostics.checked.endswith("128 probes and log noise")
 
     def test_scores_of_particles_are_those_of_all_rows_whatever_the_blocks(
         self, monkeypatch: pytest.MonkeyPatch

@@ -164,13 +164,9 @@ class Model:
         return self.likelihood.function(self.apply(w, x))
 
     def hyperparameters(self, w: Float[Array, " size"]) -> dict[str, Array]:
-        """Scalars of w that are no weights, by name: those of the network, and of the likelihood (noise).
-
-        A network that has some says so by a method `hyperparameters(weights)` of the same kind.
-        """
-        weights, parameters = self.split(w)
-        own = getattr(self.network, "hyperparameters", None)
-        named: dict[str, Array] = {} if own is None else dict(own(weights))
+        """What is learnt besides the weights, by name: noise. (Scales of layers are integrated out.)"""
+        _, parameters = self.split(w)
+        named: dict[str, Array] = {}
         name = "log noise" if isinstance(self.likelihood, Gaussian) else "parameter of the likelihood"
         for index in range(self.likelihood.size):
             named[name if self.likelihood.size == 1 else f"{name} {index + 1}"] = parameters[index]

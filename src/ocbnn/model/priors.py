@@ -152,16 +152,19 @@ class LayerScales:
         normaliser = np.sum(
             gammaln((degrees + counts) / 2) - gammaln(degrees / 2) - 0.5 * counts * np.log(degrees * np.pi)
         ) - np.sum(np.log(self.scale))
-        standardised = jnp.asarray(w) / self.scale
-        layers = jnp.split(standardised * standardised, np.cumsum(self.layers)[:-1])
-        squares = jnp.stack([jnp.sum(layer) for layer in layers])
+        squares = self._squares(jnp, jnp.asarray(w))
         return float(normaliser) - 0.5 * jnp.sum((degrees + counts) * jnp.log1p(squares / degrees))
 
     def scales(self, w: Float[np.ndarray, "... size"]) -> Float[np.ndarray, "... layers"]:
         """√(1 / E[1/s_l² | w]) of each layer: its scale as its weights tell it."""
-        starts = np.cumsum((0, *self.layers[:-1]))
-        squares = np.add.reduceat((np.asarray(w) / self.scale) ** 2, starts, axis=-1)
-        return np.sqrt((self.degrees + squares) / (self.degrees + np.asarray(self.layers)))
+        counts = np.asarray(self.layers, dtype=float)
+        return np.sqrt((self.degrees + self._squares(np, np.asarray(w))) / (self.degrees + counts))
+
+    def _squares(self, xp: Any, w: Any) -> Any:
+        """Of the standardised weights, summed over each layer."""
+        standardised = w / self.scale
+        layers = xp.split(standardised * standardised, np.cumsum(self.layers)[:-1], axis=-1)
+        return xp.stack([xp.sum(layer, axis=-1) for layer in layers], axis=-1)
 
     def sample(self, key: Key) -> Float[Array, " size"]:
         weights, scales = jax.random.split(as_key(key))

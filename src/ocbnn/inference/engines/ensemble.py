@@ -90,7 +90,7 @@ def drawn_tilt(
     density: Density, key: Array, w: Float[Array, " size"], context: Context
 ) -> Float[Array, " size"]:
     """A draw of ξ ~ N(0, F), F at w; the likelihood's own parameters (learnt noise) are not tilted."""
-    model = density.model
+    model = density.held.model
     base = model.base
     gaussian = as_diagonal(base)
     if gaussian is None:
