@@ -10,7 +10,7 @@ import pytest
 
 from ocbnn.checking.check import check_rules
 from ocbnn.errors import FileError, OCBNNError
-from ocbnn.posterior.conflict import log_scores
+from ocbnn.posterior.conflict import SENSITIVE, log_scores, sensitivities
 from ocbnn.posterior.enforce import reject
 from ocbnn.report import Evidence, gather
 from ocbnn.report.build import chosen, importances, typical_case, without_place
@@ -71,6 +71,19 @@ def test_changes_are_those_of_the_two_lines(evidence_of: Gathered) -> None:
     assert rule.change.with_rules == pytest.approx(1 + mean_x / 2, abs=0.05)
     assert rule.change.size_inside == pytest.approx(1.5 * mean_x, abs=0.05)
     assert rule.change.quantity == "y"
+
+
+def test_sensitivities_are_those_of_the_posterior_and_of_the_checks_without_rules(
+    case_of: Cases, evidence_of: Gathered
+) -> None:
+    evidence = evidence_of("numbers")
+    found = sensitivities(case_of("numbers").posterior, [rule.without for rule in evidence.rules])
+    assert tuple(rule.sensitivity for rule in evidence.rules) == found
+    kept, violated = found
+    # The draws keep `y <= 3` by far; a model without rules would not. `y >= 1` they meet head-on.
+    assert (kept.rule, kept.verdict) == (0.0, "this rule's strength hardly matters")
+    assert violated.rule > SENSITIVE
+    assert violated.verdict == "this rule shapes the answer here"  # the case has no rows of its own
 
 
 def test_held_out_rows_are_counted_inside_and_outside(case_of: Cases, evidence_of: Gathered) -> None:

@@ -44,6 +44,7 @@ PLACES, DRAWS = 30, 2000
 POWERS = (0.99, 1.01)
 SENSITIVE = 0.05
 """Sensitivity from which an answer depends on what is scaled (Kallioinen et al. 2024)."""
+DISAGREE = "the data strongly disagree with this rule"
 
 
 class LogScore(NamedTuple):
@@ -266,7 +267,7 @@ def _verdict(rule: float, data: float | None, kept_without: bool | None) -> str:
         return "this rule decides the answer here"
     if data is None or kept_without:
         return "this rule shapes the answer here"
-    return "the data strongly disagree with this rule"
+    return DISAGREE
 
 
 def log_scores(posterior: Posterior, table: Table, y: Any) -> Float[np.ndarray, " n"]:

@@ -22,7 +22,7 @@ from ocbnn.linting import Finding
 from ocbnn.plots.figures import ChainFigures
 from ocbnn.plots.slices import Slice
 from ocbnn.posterior.calibration import Calibration
-from ocbnn.posterior.conflict import LogScore
+from ocbnn.posterior.conflict import LogScore, Sensitivity
 from ocbnn.posterior.draws import Posterior
 from ocbnn.schema import Schema, Target
 from ocbnn.storage.values import plain, restored
@@ -71,6 +71,8 @@ class RuleFacts:
         unmet_reason: why the fit could not keep it, where it said so.
         without: the same check under the posterior without rules.
         recorded: held-out rows in its region, and how many of their outcomes violate it.
+        sensitivity: of the answer in its region to the rule and to the data; None for a rule that the base
+            prior has learnt.
     """
 
     check: RuleCheck
@@ -83,6 +85,7 @@ class RuleFacts:
     without: RuleCheck | None = None
     change: Change | None = None
     recorded: RowsAgainst | None = None
+    sensitivity: Sensitivity | None = None
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ from ocbnn.errors import OCBNNError
 from ocbnn.model import Data
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.posterior.calibration import LEAST_ROWS, Calibration, Judged, judged, summarised
-from ocbnn.posterior.conflict import change_sizes, compared, log_scores, point_predictions
+from ocbnn.posterior.conflict import change_sizes, compared, log_scores, point_predictions, sensitivities
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.predict import predict
 from ocbnn.report.evidence import CalibrationFacts, Change, Performance, RuleFacts
@@ -147,6 +147,8 @@ def rule_facts(
     """The facts of every rule of the posterior, in order."""
     moved = None if rows is None or without is None else _moved_rows(posterior, without, rows)
     reasons = {each["name"]: str(each["reason"]) for each in posterior.provenance.get("unmet") or ()}
+    others = [None] * len(checks) if without_checks is None else list(without_checks)
+    sensed = sensitivities(posterior, others, key=key)
     facts = []
     for index, term in enumerate(posterior.rules):
         rule, check = term.rule, checks[index]
@@ -160,11 +162,12 @@ def rule_facts(
                 columns=tuple(name for name in term.schema.names if name in rule.region.columns()),
                 enforced=any(rule == other.rule for other in posterior.enforced),
                 unmet_reason=reasons.get(check.name) if check.verdict == "unmet" else None,
-                without=None if without_checks is None else without_checks[index],
+                without=others[index],
                 change=None
                 if without is None
                 else _change(posterior, without, term, term.fresh_inputs(points, key), rows, moved),
                 recorded=None if rows is None else _recorded(posterior, term, rows),
+                sensitivity=sensed[index],
             )
         )
     return tuple(facts)
