@@ -373,6 +373,12 @@ def run_sentence(run: RunFacts) -> str:
     return f"{chains} agree with one another: {run.draws:,} draws were kept{worth}."
 
 
+def scale_words(figures: tuple[float, float, float]) -> str:
+    """A middle with its interval."""
+    middle, low, high = (f"{value:.2f}" for value in figures)
+    return f"{middle} ({low} to {high})"
+
+
 def provenance_rows(evidence: Evidence) -> list[tuple[str, str]]:
     """What the report rests on, as names and values to be read."""
     known, target = evidence.provenance, evidence.target
