@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from arviz_stats.base import array_stats  # type: ignore[attr-defined]
@@ -234,8 +235,9 @@ def power_scaling(
     if np.ptp(log_density) == 0.0 or not moving.any():
         return found
     some = values.T[moving]
-    weights = [np.broadcast_to(softmax((power - 1.0) * log_density), some.shape) for power in POWERS]
-    found[moving] = array_stats.power_scale_sense(some, *weights, *POWERS, chain_axis=None)
+    lower, upper = (np.broadcast_to(softmax((power - 1.0) * log_density), some.shape) for power in POWERS)
+    scaled: Any = array_stats.power_scale_sense  # ArviZ has no types
+    found[moving] = scaled(some, lower, upper, *POWERS, chain_axis=None)
     return found
 
 
@@ -254,7 +256,8 @@ def log_densities(
     for first in range(0, len(draws), size):
         some = draws[first : first + size].astype(float)
         with precision("float64"):
-            parts.append([np.asarray(each)[: len(some)] for each in jax.vmap(both)(padded(some, size))])
+            block = jax.vmap(both)(jnp.asarray(padded(some, size)))
+            parts.append([np.asarray(each)[: len(some)] for each in block])
     rules, likelihood = (np.concatenate(each) for each in zip(*parts, strict=True))
     return rules, None if model.data is None else likelihood
 

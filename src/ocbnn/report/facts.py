@@ -157,10 +157,11 @@ def _layer_scales(posterior: Posterior, seed: int) -> tuple[LayerScale, ...]:
     weights = posterior.flat[:, : network.size].astype(float)
     drawn = base.scales(weights) * np.sqrt(counts / generator.chisquare(counts, (len(weights), len(counts))))
     names = [*(f"hidden layer {place}" for place in range(1, len(counts))), "output layer"]
+    middles, (low, high) = drawn.mean(axis=0), np.quantile(drawn, (0.05, 0.95), axis=0)
     before = float(middle), float(ends[0]), float(ends[1])
     return tuple(
-        LayerScale(name, before, (float(each.mean()), *map(float, np.quantile(each, (0.05, 0.95)))))
-        for name, each in zip(names, drawn.T, strict=True)
+        LayerScale(name, before, (float(middles[place]), float(low[place]), float(high[place])))
+        for place, name in enumerate(names)
     )
 
 
