@@ -352,6 +352,13 @@ def test_the_sensitivity_to_rules_and_rows_is_that_of_the_scaled_normals():
     assert found.data == pytest.approx(rows[np.argmax(rule)], rel=0.1)
 
 
+def test_draws_that_are_not_finite_have_no_sensitivity():
+    posterior, _ = straight(NORMAL, 1.0)
+    draws = posterior.draws.copy()
+    draws[0, 3] = np.inf
+    assert sensitivities(replace(posterior, draws=draws), [None]) == (None,)
+
+
 def test_a_model_without_its_rows_tells_of_the_rule_alone():
     posterior, _ = straight(NORMAL, 1.0)
     bare = replace(posterior, model=replace(posterior.model, data=None))

@@ -193,7 +193,9 @@ def sensitivities(
     points: int = PLACES,
     key: int = 0,
 ) -> tuple[Sensitivity | None, ...]:
-    """The sensitivity of the answer to every rule of the posterior; None for what its base prior has learnt.
+    """The sensitivity of the answer to every rule of the posterior.
+
+    It is None for a rule that the base prior has learnt, and where a draw has no finite value or density.
 
     Args:
         posterior: under all rules.
@@ -202,6 +204,8 @@ def sensitivities(
         key: seed of the cases.
     """
     draws, model = posterior.flat[evenly(len(posterior.flat), DRAWS)], posterior.model
+    if not model.terms:
+        return (None,) * len(posterior.rules)
     rules, rows = log_densities(model, draws)
     found: list[Sensitivity | None] = []
     for index, (term, check) in enumerate(zip(posterior.rules, without, strict=True)):
@@ -213,6 +217,9 @@ def sensitivities(
         if len(posterior.classes) == 2:
             values = values[..., 1]
         values = values.reshape(len(draws), -1)
+        if not (np.isfinite(values).all() and np.isfinite(rules[:, index]).all()):
+            found.append(None)
+            continue
         of_rule = power_scaling(values, rules[:, index])
         place = int(np.argmax(of_rule))
         of_data = None if rows is None else float(power_scaling(values[:, [place]], rows)[0])
@@ -244,7 +251,10 @@ def power_scaling(
 def log_densities(
     model: Model, draws: Float[np.ndarray, "S size"]
 ) -> tuple[Float[np.ndarray, "S rules"], Float[np.ndarray, " S"] | None]:
-    """The log-density of each rule of `terms` and of all rows at every draw; None without rows."""
+    """The log-density of each rule of `terms` and of all rows at every draw.
+
+    The second is None where the model does not hold its rows, or a draw cannot be scored by them.
+    """
 
     def both(w: Array) -> tuple[Array, Array]:
         return model.rule_log_densities(model.split(w)[0]), model.log_likelihood(w)
@@ -259,7 +269,7 @@ def log_densities(
             block = jax.vmap(both)(jnp.asarray(padded(some, size)))
             parts.append([np.asarray(each)[: len(some)] for each in block])
     rules, likelihood = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return rules, None if model.data is None else likelihood
+    return rules, likelihood if model.data is not None and np.isfinite(likelihood).all() else None
 
 
 def _verdict(rule: float, data: float | None, kept_without: bool | None) -> str:
