@@ -54,6 +54,20 @@ def test_a_band_is_that_of_the_posterior_with_the_rows_given(classifier: OCBNNCl
     np.testing.assert_array_equal(lines["data"].get_xdata(), frame["age"])
 
 
+def test_functions_of_the_prior_need_no_rows_and_are_those_of_the_learnt_scales(
+    classifier: OCBNNClassifier, tmp_path: Path
+) -> None:
+    ax = classifier.plot_prior("age", at={"dose": 0.5}, functions=4, key=1, ax=Figure().subplots())
+    found = plots.prior_sliced(classifier.posterior_.model, "age", at={"dose": 0.5}, functions=4, key=1)
+    lines = [line.get_ydata() for line in ax.lines if line.get_lw() < 1 and len(line.get_xdata()) > 2]
+    np.testing.assert_allclose(lines, found.functions)
+    classifier.save(tmp_path / "model")
+    again = load(tmp_path / "model").plot_prior("age", at={"dose": 0.5}, functions=4, key=1)
+    np.testing.assert_allclose(again.lines[-1].get_ydata(), found.functions[-1])
+    with pytest.raises(OCBNNError, match="no option 'function'"):
+        classifier.plot_prior("age", function=4)
+
+
 def test_rows_and_their_target_are_told_by_position(classifier: OCBNNClassifier) -> None:
     frame, y = patients()
     other_index = pd.Series(y, index=range(100, 140))
@@ -192,6 +206,7 @@ def test_a_loaded_estimator_is_reported_alone_and_as_it_is_enforced(
 def test_nothing_is_drawn_before_the_fit() -> None:
     for draw in (
         lambda model: model.plot_band("age"),
+        lambda model: model.plot_prior("age"),
         lambda model: model.plot_satisfaction(),
         lambda model: model.report("report.html"),
     ):

@@ -169,6 +169,18 @@ def test_satisfaction_shows_value_interval_tolerance_and_verdict(ax: Axes) -> No
     assert ax.get_xscale() == "log"
 
 
+@pytest.mark.parametrize("column", ["x", "site"])
+def test_single_functions_of_the_prior_lie_over_its_bands(ax: Axes, column: str) -> None:
+    model = class_constants(np.full((1, 2, 2), 0.5), ["if x > 1 then label = yes"], ("no", "yes")).model
+    assert plots.prior_functions(model, column, functions=6, key=2, ax=ax) is ax
+    found = plots.prior_sliced(model, column, functions=6, key=2)
+    singly = [line for line in of_colour(ax, WITHOUT) if line.get_lw() < 1]
+    np.testing.assert_allclose([line.get_ydata() for line in singly], found.functions)
+    np.testing.assert_allclose(labelled(ax, "P(label = yes)").get_ydata(), found.shown.curves[0].mean)
+    assert legend(ax).count("single functions") == 1
+    assert len(filled(ax, REGION)) == (column == "x")
+
+
 def test_prior_and_posterior_are_both_drawn(ax: Axes) -> None:
     generator = np.random.default_rng(0)
     prior = lines(*generator.normal(0.0, 1.0, (2, *SHAPE)))

@@ -1,14 +1,16 @@
 """Slices: what a posterior says along a column, as numbers that are known for lines and constants."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
-from ocbnn.plots.slices import Slice, reference_row, sliced, value_text
-from ocbnn.posterior.draws import Posterior
+from ocbnn.plots.slices import PRIOR_DRAWS, Slice, prior_sliced, reference_row, sliced, value_text
+from ocbnn.posterior.draws import Posterior, base_prior_draws
 from ocbnn.schema import Column, Schema, Target
-from posterior_cases import class_constants, lines
+from posterior_cases import CENTER, SCALE, class_constants, lines
 
 GENERATOR = np.random.default_rng(0)
 SLOPE, INTERCEPT = GENERATOR.normal(1.0, 0.3, (2, 2, 20))
@@ -146,10 +148,43 @@ def test_the_reference_row_lies_in_the_data_also_in_raw_units() -> None:
     assert reference_row(schema) == 70.0
 
 
+def test_functions_of_the_prior_are_those_of_its_draws_and_see_no_rows() -> None:
+    model = lines(SLOPE, INTERCEPT, RULES).model
+    found = prior_sliced(model, "x", functions=7, key=3)
+    draws = base_prior_draws(model, PRIOR_DRAWS, 3).flat
+    x = np.array(found.shown.positions)
+    functions = CENTER + SCALE * (draws[:, :1] * x + draws[:, 1:])  # a line's weights, in model units
+    np.testing.assert_allclose(found.functions, functions[:7], rtol=1e-9)
+    np.testing.assert_allclose(found.shown.curves[0].mean, functions.mean(axis=0), rtol=1e-9)
+    low, high = found.shown.curves[0].bands[1]
+    np.testing.assert_allclose([low, high], np.quantile(functions, [0.05, 0.95], axis=0), rtol=1e-9)
+    # Slope and intercept are standard normal, so Φ has the standard deviation 2 √(1 + x²).
+    spread = SCALE * np.sqrt(1 + x**2)
+    assert np.all(np.abs(functions.mean(axis=0) - CENTER) < 4 * spread / np.sqrt(PRIOR_DRAWS))
+    assert np.all(np.abs(functions.std(axis=0) / spread - 1) < 4 / np.sqrt(2 * PRIOR_DRAWS))
+    assert [zone.rule for zone in found.shown.zones] == RULES
+    assert found == prior_sliced(replace(model, data=None), "x", functions=7, key=3)
+    assert found != prior_sliced(model, "x", functions=7, key=4)
+
+
+@pytest.mark.parametrize("names", [("no", "yes"), ("blue", "green", "red")])
+def test_functions_of_a_prior_over_classes_are_of_one_class(names: tuple[str, ...]) -> None:
+    posterior = class_constants(np.full((1, 2, len(names)), 1 / len(names)), classes=names)
+    found = prior_sliced(posterior.model, "x", functions=5)
+    index = 1 if len(names) == 2 else 0
+    assert [curve.label for curve in found.shown.curves] == [f"P(label = {names[index]})"]
+    draws = base_prior_draws(posterior.model, PRIOR_DRAWS).flat[:5]
+    coded = np.column_stack([found.shown.positions, np.zeros(len(found.shown.positions))])
+    np.testing.assert_allclose(found.functions, posterior.values(coded, draws)[..., index])
+
+
 def test_wrong_names_and_kinds_are_errors() -> None:
     posterior = lines(SLOPE, INTERCEPT)
     with pytest.raises(OCBNNError, match="z"):
         sliced(posterior, "z")
+    for wrong in (-1, 401, 2.5, True):
+        with pytest.raises(OCBNNError, match="whole number up to 400"):
+            prior_sliced(posterior.model, "x", functions=wrong)  # type: ignore[arg-type]
     with pytest.raises(OCBNNError, match="function"):
         sliced(posterior, "x", kind="wrong")  # type: ignore[arg-type]
 

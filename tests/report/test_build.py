@@ -7,15 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import gamma
 
 from ocbnn.checking.check import check_rules
 from ocbnn.errors import FileError, OCBNNError
-from ocbnn.posterior.conflict import log_scores
+from ocbnn.model.priors import LayerScales
+from ocbnn.posterior.conflict import SENSITIVE, log_scores, sensitivities
+from ocbnn.posterior.draws import Posterior, base_prior_draws
 from ocbnn.posterior.enforce import reject
-from ocbnn.report import Evidence, gather
+from ocbnn.report import Evidence, gather, html
 from ocbnn.report.build import chosen, importances, typical_case, without_place
 from ocbnn.report.evidence import fingerprint
-from ocbnn.report.sentences import worst_case
+from ocbnn.report.facts import prior_facts
+from ocbnn.report.pictures import prior_pictures
+from ocbnn.report.sentences import scale_words, worst_case
 from ocbnn.storage.values import plain
 from posterior_cases import class_constants, lines
 from report_cases import CASES, Case, numbers
@@ -71,6 +76,61 @@ def test_changes_are_those_of_the_two_lines(evidence_of: Gathered) -> None:
     assert rule.change.with_rules == pytest.approx(1 + mean_x / 2, abs=0.05)
     assert rule.change.size_inside == pytest.approx(1.5 * mean_x, abs=0.05)
     assert rule.change.quantity == "y"
+
+
+def test_sensitivities_are_those_of_the_posterior_and_of_the_checks_without_rules(
+    case_of: Cases, evidence_of: Gathered
+) -> None:
+    evidence = evidence_of("numbers")
+    found = sensitivities(case_of("numbers").posterior, [rule.without for rule in evidence.rules])
+    assert tuple(rule.sensitivity for rule in evidence.rules) == found
+    kept, violated = found
+    # The draws keep `y <= 3` by far; a model without rules would not. `y >= 1` they meet head-on.
+    assert (kept.rule, kept.verdict) == (0.0, "this rule's strength hardly matters")
+    assert violated.rule > SENSITIVE
+    assert violated.verdict == "this rule shapes the answer here"  # the case has no rows of its own
+
+
+def with_learnt_scales(case: Case, draws: np.ndarray) -> Posterior:
+    base = LayerScales((2,), np.array([1.0, 2.0]))
+    return Posterior(draws, replace(case.posterior.model, base=base), {"chains": True})
+
+
+def test_scales_of_draws_of_the_prior_are_those_of_the_prior(case_of: Cases) -> None:
+    case = case_of("numbers")
+    count = 4000
+    posterior = with_learnt_scales(case, np.zeros((1, 1, 2)))
+    posterior = with_learnt_scales(case, base_prior_draws(posterior.model, count).draws)
+    (scale,) = prior_facts(posterior, "x", 0).scales
+    assert scale.layer == "output layer"
+    # 1/s² is gamma with the shape and the rate 2.
+    of_inverse = gamma(2.0, scale=0.5)
+    np.testing.assert_allclose(scale.before, of_inverse.ppf([0.5, 0.95, 0.05]) ** -0.5, rtol=1e-9)
+    for share, end in ((0.05, scale.after[1]), (0.95, scale.after[2])):
+        assert of_inverse.sf(end**-2) == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / count))
+
+
+def test_scales_of_large_weights_are_large_and_survive_json(case_of: Cases) -> None:
+    case = case_of("numbers")
+    evidence = gather(with_learnt_scales(case, 9.0 + case.posterior.draws), points=10)
+    assert evidence.prior is not None
+    (scale,) = evidence.prior.scales
+    assert scale.before[2] < scale.after[1] < scale.after[0] < scale.after[2]
+    again = Evidence.from_json(json.loads(json.dumps(evidence.to_json())))
+    assert again.prior == evidence.prior
+    page = html(again)
+    assert '<th scope="row">Output layer</th>' in page
+    assert scale_words(scale.after) in page
+
+
+def test_the_prior_is_shown_along_the_most_important_column(evidence_of: Gathered) -> None:
+    evidence = evidence_of("nasty")
+    assert evidence.prior is not None
+    first = max(evidence.importance, key=lambda name: evidence.importance[name])
+    assert evidence.prior.shown.shown.column == first
+    (picture,) = prior_pictures(evidence)
+    assert "before any row was seen, and without the rules: 15 of its functions" in picture.caption
+    assert evidence.prior.scales == ()
 
 
 def test_held_out_rows_are_counted_inside_and_outside(case_of: Cases, evidence_of: Gathered) -> None:

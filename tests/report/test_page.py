@@ -11,6 +11,7 @@ import pytest
 
 from ocbnn.errors import FileError, OCBNNError
 from ocbnn.report import Evidence, write
+from ocbnn.report.sentences import sensitivity_sentence
 from report_cases import CASES, NASTY, Case
 
 Cases = Callable[[str], Case]
@@ -121,6 +122,15 @@ def test_unmet_rules_and_bad_runs_are_said_first(page_of: Pages) -> None:
     assert "did not settle" in first
     assert "the data stand against it" in page
     assert ">UNMET<" in page
+
+
+def test_the_page_says_how_much_the_answer_depends_on_each_rule(
+    page_of: Pages, evidence_of: Gathered
+) -> None:
+    page = " ".join(Reader(page_of("numbers").read_text(encoding="utf-8")).text)
+    for rule in evidence_of("numbers").rules:
+        assert rule.sensitivity is not None
+        assert sensitivity_sentence(rule.sensitivity) in page
 
 
 def test_both_files_are_written(tmp_path: Path, case_of: Cases, evidence_of: Gathered) -> None:

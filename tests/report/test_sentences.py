@@ -8,6 +8,7 @@ import pytest
 from ocbnn.checking.explain import RowsAgainst
 from ocbnn.checking.figures import Figure
 from ocbnn.checking.results import Divergence
+from ocbnn.posterior.conflict import DISAGREE, Sensitivity
 from ocbnn.report import Evidence
 from ocbnn.report import sentences as words
 from ocbnn.report.evidence import Change, RunFacts
@@ -184,7 +185,22 @@ def test_conflicts_are_graded_by_what_rows_say(evidence_of: Gathered) -> None:
     tone, text = words.conflict_sentence(replace(rule, unmet_reason="rows stand against it")) or ("", "")
     assert tone == "unmet"
     assert "rows stand against it." in text
-    assert words.conflict_sentence(evidence_of("alone").rules[0]) is None
+    assert words.conflict_sentence(replace(evidence_of("alone").rules[0], sensitivity=None)) is None
+
+
+def test_sensitivity_is_told_with_its_figures_and_disagreement_is_marked(evidence_of: Gathered) -> None:
+    rule = replace(evidence_of("alone").rules[0], sensitivity=Sensitivity(0.31, 0.1234, DISAGREE))
+    assert words.conflict_sentence(rule) == (
+        "unclear",
+        "The data strongly disagree with this rule. At the case that depends most on the rule, the "
+        "sensitivity of predictions is 0.31 to the rule and 0.123 to the data; below 0.05 is little.",
+    )
+    alone = replace(rule, sensitivity=Sensitivity(0.0, None, "this rule hardly matters"))
+    assert words.conflict_sentence(alone) == (
+        "plain",
+        "This rule hardly matters. At the case that depends most on the rule, the sensitivity of predictions "
+        "is 0 to the rule; below 0.05 is little.",
+    )
 
 
 def test_the_cost_in_log_score_is_called_one_only_where_rows_can_show_it(evidence_of: Gathered) -> None:

@@ -52,6 +52,20 @@ class PlotMethods(OCBNNEstimator):
         check_is_fitted(self)
         return class_regions(self.posterior_, columns, data=self._beside(X, y), ax=ax, **options)
 
+    def plot_prior(self, column: str, *, ax: Axes | None = None, **options: Any) -> Axes:
+        """Functions of the base prior along a column, before any row and before the rules, which are marked.
+
+        Args:
+            column: the horizontal axis.
+            ax: where to draw; new axes unless given.
+            options: of `plots.prior_functions`, such as `at={"age": 40}`, `functions=30` or `key=1`.
+        """
+        from ocbnn.plots import prior_functions
+
+        check_is_fitted(self)
+        require_options(prior_functions, options)
+        return prior_functions(self.posterior_.model, column, ax=ax, **options)
+
     def plot_satisfaction(self, *, ax: Axes | None = None, **options: Any) -> Axes:
         """How far each rule is kept, beside its tolerance; options as in `check_rules`."""
         from ocbnn.plots import satisfaction

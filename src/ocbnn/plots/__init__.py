@@ -2,12 +2,12 @@
 
 - `style.py`: the one style, and what its colours mean.
 - `slices.py`: what a posterior says along one column, as plain numbers.
-- `bands.py`: predictions over one column, and over two.
+- `bands.py`: predictions over one column, and over two; functions of the base prior.
 - `figures.py`: rules, changes, priors, rejection, calibration, and whether chains agree.
 """
 
 from ocbnn.plots import style
-from ocbnn.plots.bands import class_regions, draw_slice, predictive_band
+from ocbnn.plots.bands import class_regions, draw_prior, draw_slice, predictive_band, prior_functions
 from ocbnn.plots.figures import (
     ChainFigures,
     agreement,
@@ -19,10 +19,11 @@ from ocbnn.plots.figures import (
     rejection_curve,
     satisfaction,
 )
-from ocbnn.plots.slices import Slice, sliced
+from ocbnn.plots.slices import PriorSlice, Slice, prior_sliced, sliced
 
 __all__ = [
     "ChainFigures",
+    "PriorSlice",
     "Slice",
     "agreement",
     "calibration",
@@ -30,9 +31,12 @@ __all__ = [
     "changes",
     "class_regions",
     "diagnostics",
+    "draw_prior",
     "draw_slice",
     "predictive_band",
     "prior_and_posterior",
+    "prior_functions",
+    "prior_sliced",
     "rejection_curve",
     "satisfaction",
     "sliced",

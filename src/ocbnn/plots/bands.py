@@ -10,8 +10,21 @@ import pandas as pd
 
 from ocbnn.checking.check import Rule, as_rule_terms
 from ocbnn.errors import OCBNNError
+from ocbnn.model import Model
 from ocbnn.plots import style
-from ocbnn.plots.slices import COVERAGE, Curve, Kind, RuledZone, Slice, reference_row, slice_positions, sliced
+from ocbnn.plots.slices import (
+    COVERAGE,
+    FUNCTIONS,
+    Curve,
+    Kind,
+    PriorSlice,
+    RuledZone,
+    Slice,
+    prior_sliced,
+    reference_row,
+    slice_positions,
+    sliced,
+)
 from ocbnn.plots.style import axes_of, entry, legend, shortened, with_unit
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.predict import predict
@@ -88,6 +101,45 @@ def draw_slice(shown: Slice, other: Slice | None = None, *, ax: Axes | None = No
         style.name_ticks(ax, shown.positions, names)
     else:
         ax.set_xlim(shown.positions[0], shown.positions[-1])
+    legend(ax)
+    return ax
+
+
+def prior_functions(
+    model: Model,
+    column: str,
+    *,
+    at: Mapping[str, Any] | None = None,
+    rules: Sequence[Rule] | None = None,
+    functions: int = FUNCTIONS,
+    key: int = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw functions of the base prior along a column, with their mean and bands, and where rules apply.
+
+    They have seen neither rows nor rules. A rule has work to do where they often enter what it forbids.
+
+    Args:
+        model: whose base prior is drawn from; its rows do not matter.
+        column: the horizontal axis.
+        at: raw values of the other columns; default: the middle of the data.
+        rules: to mark; default: the model's own.
+        functions: how many are drawn singly.
+        key: seed of the draws.
+        ax: where to draw; default: new axes.
+    """
+    found = prior_sliced(model, column, at=at, rules=rules, functions=functions, key=key)
+    return draw_prior(found, ax=ax)
+
+
+def draw_prior(found: PriorSlice, *, ax: Axes | None = None) -> Axes:
+    """Draw a slice of the base prior with its single functions, which may leave the axes."""
+    ax = draw_slice(found.shown, ax=ax)
+    look: dict[str, Any] = {"color": style.WITHOUT, "lw": 0.8, "alpha": 0.8, "zorder": 1.5}
+    if found.shown.discrete:
+        look |= {"marker": ".", "ms": 4.0}
+    for index, function in enumerate(found.functions):
+        ax.plot(found.shown.positions, function, label=_once("single functions", index), **look)
     legend(ax)
     return ax
 

@@ -6,7 +6,7 @@ A `Slice` holds nothing of single rows, so that a report may keep it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,8 @@ from jaxtyping import Float
 from ocbnn.checking.check import Rule, as_rule_terms
 from ocbnn.checking.draws import rule_name
 from ocbnn.errors import OCBNNError
-from ocbnn.posterior.draws import Posterior
+from ocbnn.model import Model
+from ocbnn.posterior.draws import Posterior, base_prior_draws
 from ocbnn.posterior.predict import Summary, predict
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.requirement import Shares
@@ -25,6 +26,8 @@ from ocbnn.schema import Column, Schema
 Kind = Literal["function", "observation"]
 COVERAGE = (0.5, 0.9)
 GRID = 121
+FUNCTIONS, PRIOR_DRAWS = 15, 400
+"""Functions of a prior that are shown singly, and draws that its bands are made of."""
 TINY = 1e-12
 """What is nearer to 0 than this is 0 with a rounding error."""
 ROOM = 0.05
@@ -126,8 +129,7 @@ def sliced(
     base = reference_row(schema, at)
     constraints = [(rule_name(term), term.rule) for term in as_rule_terms(posterior, rules)]
     positions = slice_positions(schema, column, base, [rule for _, rule in constraints], span)
-    coded = np.repeat(base[None], len(positions), axis=0)
-    coded[:, place] = positions
+    coded = _along(schema, column, base, positions)
     curves, quantity = _curves(posterior, coded, shares, kind)
     extent = _extent(posterior, curves)
     zones = [_zone(posterior, name, rule, coded, extent, len(curves)) for name, rule in constraints]
@@ -148,6 +150,60 @@ def sliced(
         curves=curves,
         zones=tuple(zone for zone in zones if any(zone.inside)),
     )
+
+
+@dataclass(frozen=True)
+class PriorSlice:
+    """What the base prior says along one column: the slice of many functions, and some of them singly.
+
+    Attributes:
+        shown: mean and bands; of several classes, the first one's.
+        functions: one function after the other, each at the positions of the slice.
+    """
+
+    shown: Slice
+    functions: tuple[tuple[float, ...], ...]
+
+
+def prior_sliced(
+    model: Model,
+    column: str,
+    *,
+    at: Mapping[str, Any] | None = None,
+    rules: Sequence[Rule] | None = None,
+    functions: int = FUNCTIONS,
+    key: int = 0,
+) -> PriorSlice:
+    """The slice of the base prior along a column, before any row and before the rules that are marked.
+
+    Args:
+        model: whose base prior is drawn from; its rows do not matter.
+        column: what varies.
+        at: raw values of other columns; default: the middle of the data.
+        rules: whose zones are marked; default: the model's own.
+        functions: how many are shown singly, of 400 that bands are made of.
+        key: seed of the draws.
+    """
+    if isinstance(functions, bool) or not isinstance(functions, int) or not 0 <= functions <= PRIOR_DRAWS:
+        raise OCBNNError(f"functions is a whole number up to {PRIOR_DRAWS}, not {functions!r}.")
+    prior = base_prior_draws(model, PRIOR_DRAWS, key)
+    shown = sliced(prior, column, at=at, rules=rules)
+    coded = _along(prior.schema, column, reference_row(prior.schema, at), shown.positions)
+    values = prior.values(coded, prior.flat[:functions])
+    if prior.classes:
+        values = values[..., 1 if len(prior.classes) == 2 else 0]
+    first = shown.curves[:1]
+    shown = replace(shown, curves=first, quantity=first[0].label)
+    return PriorSlice(shown, tuple(_floats(each) for each in values))
+
+
+def _along(
+    schema: Schema, column: str, base: Float[np.ndarray, " Q"], positions: Sequence[float] | np.ndarray
+) -> Float[np.ndarray, "n Q"]:
+    """Coded rows that differ in one column."""
+    coded = np.repeat(base[None], len(positions), axis=0)
+    coded[:, schema.index(column)] = positions
+    return coded
 
 
 def coverages(given: Any) -> tuple[float, ...]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
@@ -28,7 +29,10 @@ from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.model import Data, Model, outputs
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.likelihoods import Gaussian
+from ocbnn.model.networks import as_key
+from ocbnn.model.outputs import precision
 from ocbnn.rules.constraint import Constraint
+from ocbnn.seeds import seed_for
 from ocbnn.storage.values import plain
 
 if TYPE_CHECKING:
@@ -183,6 +187,19 @@ class Posterior(Drawn):
         kept = "" if self.kept is None else f", {int(self.kept.sum())} kept"
         status = self.provenance.get("status", "origin unknown")
         return f"<posterior: {chains} × {draws} draws of {size} weights{kept}; {status}>"
+
+
+def base_prior_draws(model: Model, count: int, key: int = 0) -> Posterior:
+    """Draws of the base prior of the network's weights: before any row, and before the rules of `terms`.
+
+    What the likelihood learns besides (noise) is where an engine would start.
+    """
+    with precision("float64"):
+        keys = jax.random.split(as_key(seed_for(key, "draws of the base prior")), count)
+        weights = np.asarray(jax.vmap(model.base.sample)(keys))
+        parameters = np.tile(model.likelihood.initial(keys[0]), (count, 1))
+    draws = np.concatenate([weights, parameters], axis=1)
+    return Posterior(draws[None], model, {"chains": False, "status": "drawn from the base prior"})
 
 
 def as_coded(posterior: Posterior, table: Table) -> Float[np.ndarray, "n Q"]:

@@ -24,7 +24,7 @@ from ocbnn.posterior.conflict import change_sizes
 from ocbnn.posterior.draws import Posterior, function_blocks
 from ocbnn.report import sections
 from ocbnn.report.evidence import VERSION, BandFacts, Evidence, RunFacts, fingerprint
-from ocbnn.report.facts import HeldOut, calibration_facts, held_out, performance, rule_facts
+from ocbnn.report.facts import HeldOut, calibration_facts, held_out, performance, prior_facts, rule_facts
 from ocbnn.schema import Schema
 
 ROWS, DRAWS = 200, 100
@@ -202,6 +202,7 @@ def gather(
         enforcement=enforcement or ("draws" if posterior.enforced else None),
         performance=None if rows is None else performance(plain, without, rows),
         calibration=None if rows is None else calibration_facts(plain, without, rows),
+        prior=prior_facts(plain, max(importance, key=lambda name: importance[name]), seed),
         sources={str(what): str(name) for what, name in (sources or {}).items()},
         provenance={name: known for name, known in posterior.provenance.items() if name not in LEFT_OUT},
         further={each.name: each.gather(material) for each in sections.SECTIONS if each.gather is not None},

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import PlainValidator
@@ -20,9 +20,9 @@ from ocbnn.checking.results import RuleCheck
 from ocbnn.errors import FileError
 from ocbnn.linting import Finding
 from ocbnn.plots.figures import ChainFigures
-from ocbnn.plots.slices import Slice
+from ocbnn.plots.slices import PriorSlice, Slice
 from ocbnn.posterior.calibration import Calibration
-from ocbnn.posterior.conflict import LogScore
+from ocbnn.posterior.conflict import LogScore, Sensitivity
 from ocbnn.posterior.draws import Posterior
 from ocbnn.schema import Schema, Target
 from ocbnn.storage.values import plain, restored
@@ -71,6 +71,8 @@ class RuleFacts:
         unmet_reason: why the fit could not keep it, where it said so.
         without: the same check under the posterior without rules.
         recorded: held-out rows in its region, and how many of their outcomes violate it.
+        sensitivity: of the answer in its region to the rule and to the data; None for a rule that the base
+            prior has learnt.
     """
 
     check: RuleCheck
@@ -83,6 +85,7 @@ class RuleFacts:
     without: RuleCheck | None = None
     change: Change | None = None
     recorded: RowsAgainst | None = None
+    sensitivity: Sensitivity | None = None
 
     @property
     def name(self) -> str:
@@ -132,6 +135,35 @@ class BandFacts:
     typical_of: str | None
 
 
+class LayerScale(NamedTuple):
+    """How large the weights of one layer are, as a multiple of what the prior assumes, with a 90% interval.
+
+    Attributes:
+        layer: its name.
+        before: median, low and high end under the prior.
+        after: posterior mean, low and high end.
+    """
+
+    layer: str
+    before: tuple[float, float, float]
+    after: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class PriorFacts:
+    """What was held possible before any row was seen.
+
+    Attributes:
+        shown: functions of the base prior along the most important column.
+        learnt: whether this prior has learnt rules.
+        scales: of the layers, where the prior learns them.
+    """
+
+    shown: PriorSlice
+    learnt: bool
+    scales: tuple[LayerScale, ...] = ()
+
+
 @dataclass(frozen=True)
 class RunFacts:
     """How the computation went."""
@@ -176,6 +208,7 @@ class Evidence:
     enforcement: str | None = None
     performance: Performance | None = None
     calibration: CalibrationFacts | None = None
+    prior: PriorFacts | None = None
     sources: dict[str, str] = field(default_factory=dict)
     provenance: Json = field(default_factory=dict)
     further: Json = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Facts of a report: how good predictions of held-out rows are, how far a rule is kept, what it changes."""
+"""Facts of a report: scores of held-out rows, the prior, how far a rule is kept, and what it changes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
+from scipy.stats import chi2
 
 from ocbnn.checking.draws import column_groups, evenly
 from ocbnn.checking.explain import RowsAgainst, contradicting_rows
@@ -15,13 +16,16 @@ from ocbnn.checking.results import RuleChecks
 from ocbnn.errors import OCBNNError
 from ocbnn.model import Data
 from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.priors import LayerScales
+from ocbnn.plots.slices import prior_sliced
 from ocbnn.posterior.calibration import LEAST_ROWS, Calibration, Judged, judged, summarised
-from ocbnn.posterior.conflict import change_sizes, compared, log_scores, point_predictions
+from ocbnn.posterior.conflict import change_sizes, compared, log_scores, point_predictions, sensitivities
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.predict import predict
-from ocbnn.report.evidence import CalibrationFacts, Change, Performance, RuleFacts
+from ocbnn.report.evidence import CalibrationFacts, Change, LayerScale, Performance, PriorFacts, RuleFacts
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Schema
+from ocbnn.seeds import seed_for
 
 MOST_ROWS = 4000
 """Held-out rows that are used; more would make figures hardly sharper."""
@@ -132,6 +136,35 @@ def _part(posterior: Posterior, found: Judged, some: Bool[np.ndarray, " n"]) -> 
     return summarised(posterior, Judged(*(each[some] for each in found)))
 
 
+# The prior --------------------------------------------------------------------------------------------------
+
+
+def prior_facts(posterior: Posterior, column: str, seed: int) -> PriorFacts:
+    """Functions of the base prior along a column, and the learnt scale of each layer."""
+    model = posterior.model
+    shown = prior_sliced(model, column, key=seed)
+    return PriorFacts(shown, bool(model.learnt), _layer_scales(posterior, seed))
+
+
+def _layer_scales(posterior: Posterior, seed: int) -> tuple[LayerScale, ...]:
+    """The scale s of each layer: s² = degrees/χ² under the prior; after the data, draws of s² given w."""
+    base, network = posterior.model.base, posterior.model.network
+    if not isinstance(base, LayerScales):
+        return ()
+    middle, *ends = np.sqrt(base.degrees / chi2.ppf([0.5, 0.95, 0.05], base.degrees))
+    counts = base.degrees + np.asarray(base.layers)
+    generator = np.random.default_rng(seed_for(seed, "scales of layers"))
+    weights = posterior.flat[:, : network.size].astype(float)
+    drawn = base.scales(weights) * np.sqrt(counts / generator.chisquare(counts, (len(weights), len(counts))))
+    names = [*(f"hidden layer {place}" for place in range(1, len(counts))), "output layer"]
+    middles, (low, high) = drawn.mean(axis=0), np.quantile(drawn, (0.05, 0.95), axis=0)
+    before = float(middle), float(ends[0]), float(ends[1])
+    return tuple(
+        LayerScale(name, before, (float(middles[place]), float(low[place]), float(high[place])))
+        for place, name in enumerate(names)
+    )
+
+
 # Rules ------------------------------------------------------------------------------------------------------
 
 
@@ -147,6 +180,8 @@ def rule_facts(
     """The facts of every rule of the posterior, in order."""
     moved = None if rows is None or without is None else _moved_rows(posterior, without, rows)
     reasons = {each["name"]: str(each["reason"]) for each in posterior.provenance.get("unmet") or ()}
+    others = [None] * len(checks) if without_checks is None else list(without_checks)
+    sensed = sensitivities(posterior, others, key=key)
     facts = []
     for index, term in enumerate(posterior.rules):
         rule, check = term.rule, checks[index]
@@ -160,11 +195,12 @@ def rule_facts(
                 columns=tuple(name for name in term.schema.names if name in rule.region.columns()),
                 enforced=any(rule == other.rule for other in posterior.enforced),
                 unmet_reason=reasons.get(check.name) if check.verdict == "unmet" else None,
-                without=None if without_checks is None else without_checks[index],
+                without=others[index],
                 change=None
                 if without is None
                 else _change(posterior, without, term, term.fresh_inputs(points, key), rows, moved),
                 recorded=None if rows is None else _recorded(posterior, term, rows),
+                sensitivity=sensed[index],
             )
         )
     return tuple(facts)

@@ -233,6 +233,26 @@ def _seen(facts: BandFacts) -> str:
     return " ".join(sentences)
 
 
+def prior_pictures(evidence: Evidence) -> tuple[Picture, ...]:
+    """Functions of the base prior."""
+    facts = evidence.prior
+    if facts is None:
+        return ()
+    shown = facts.shown.shown
+    seen = "before any row was seen" + (
+        "" if facts.learnt or not evidence.rules else ", and without the rules"
+    )
+    held = ", ".join(f"{name} {value}" for name, value in shown.held.items())
+    return (
+        Picture(
+            drawn(lambda ax: plots.draw_prior(facts.shown, ax=ax), "prior"),
+            f"What the prior holds possible, {seen}: {len(facts.shown.functions)} of its functions, and the "
+            "mean and the bands of all of them." + (f" The other columns stay at: {held}." if held else ""),
+            f"Functions drawn from the prior: {shown.quantity} against {shown.column}, {seen}.",
+        ),
+    )
+
+
 def calibration_pictures(evidence: Evidence) -> tuple[Picture, ...]:
     """Calibration with and without the rules, and inside and outside of the ruled regions."""
     facts = evidence.calibration

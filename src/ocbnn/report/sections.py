@@ -118,7 +118,7 @@ SECTIONS: list[Section] = [
     _section(
         "diagnostics", "Diagnostics", "Diagnostics: can the computation be trusted?", pictures.run_pictures
     ),
-    _section("provenance", "Provenance", "Provenance"),
+    _section("provenance", "Provenance", "Provenance", pictures.prior_pictures),
 ]
 """The sections, from top to bottom."""
 

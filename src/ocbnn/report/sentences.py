@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from ocbnn.checking.figures import Figure
 from ocbnn.plots.slices import value_text
 from ocbnn.posterior.calibration import Bin
+from ocbnn.posterior.conflict import DISAGREE, SENSITIVE, Sensitivity
 from ocbnn.report.evidence import Change, Evidence, RuleFacts, RunFacts
 
 Tone = Literal["met", "unclear", "unmet", "plain"]
@@ -278,10 +279,24 @@ def conflict_sentence(rule: RuleFacts) -> tuple[Tone, str] | None:
         share = rule.without.violation.value
         within = "" if share > tolerance else ", which is within the tolerance"
         parts.append(f"A model of the data alone would violate it in {percent(share)} of checks{within}.")
+    if rule.sensitivity is not None:
+        parts.append(sensitivity_sentence(rule.sensitivity))
+        if rule.sensitivity.verdict == DISAGREE:
+            tone = "unclear"
     if rule.unmet_reason:
         parts.append(f"The fit says why it could not keep it: {rule.unmet_reason}.".replace("..", "."))
         tone = "unmet"
     return (tone, " ".join(parts)) if parts else None
+
+
+def sensitivity_sentence(found: Sensitivity) -> str:
+    """Whether the answer where a rule applies depends on the rule, or on the data."""
+    rule, data = (number(value, None, 0.1) for value in (found.rule, found.data))
+    to_data = "" if found.data is None else f" and {data} to the data"
+    return (
+        f"{capital(found.verdict)}. At the case that depends most on the rule, the sensitivity of "
+        f"predictions is {rule} to the rule{to_data}; below {SENSITIVE:g} is little."
+    )
 
 
 def score_sentence(evidence: Evidence) -> str | None:
@@ -356,6 +371,12 @@ def run_sentence(run: RunFacts) -> str:
     if run.worst_effective is not None:
         worth = f", worth at least {run.worst_effective:,.0f} independent ones everywhere"
     return f"{chains} agree with one another: {run.draws:,} draws were kept{worth}."
+
+
+def scale_words(figures: tuple[float, float, float]) -> str:
+    """A middle with its interval."""
+    middle, low, high = (f"{value:.2f}" for value in figures)
+    return f"{middle} ({low} to {high})"
 
 
 def provenance_rows(evidence: Evidence) -> list[tuple[str, str]]:
