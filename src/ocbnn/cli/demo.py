@@ -15,14 +15,10 @@ if TYPE_CHECKING:
     from ocbnn.schema import Schema
 
 TABLE, COLUMNS, RULES, MODEL, REPORT = "clinic.csv", "columns.yaml", "rules.yaml", "model", "report.html"
-BUDGET: dict[str, Any] = {"hidden": (16, 16), "prior": 4.0}
-"""Options of the demo's estimator, besides those of `fit --quick`.
-
-Two layers, so that functions can bend. The scale of the logits is below the default of 50, which suits
-classes that are nearly certain: the clinic's labels are noisy.
-"""
+BUDGET: dict[str, Any] = {"hidden": (16, 16)}
+"""Options of the demo's estimator, besides those of `fit --quick`: two layers, so that functions can bend."""
 POINTS = 1000
-AS_OPTIONS = ("--hidden", "16,16", "--scale", "4", "--quick")
+AS_OPTIONS = ("--hidden", "16,16", "--quick")
 
 
 def demo(
