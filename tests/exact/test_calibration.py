@@ -20,7 +20,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from chain_checks import only_rules, raw_model, typed_context, weighted
 from ocbnn.inference import Settings, density, infer
@@ -29,10 +28,12 @@ from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.engines.nuts import Nuts
 from ocbnn.inference.warmstart import WarmStart
 from ocbnn.model import Data, Model
+from rank_checks import KEPT, band, implausibility
 
-SIMULATIONS, WARMUP, KEPT = 200, 300, 99
+SIMULATIONS, WARMUP = 200, 300
 ROWS, NOISE = 4, 1.0
 PROBES = np.array([[-0.9], [-0.4], [0.1], [0.5], [0.8]])
+QUANTITIES = len(PROBES) + 1
 ENGINES: dict[str, tuple[Any, int]] = {  # with how many steps lie between two kept draws
     "nuts": (Nuts(warmup=WARMUP, step_size=0.05, target_acceptance=0.9, max_doublings=7), 6),
     "hmc": (Hmc(warmup=WARMUP, step_size=0.05, target_acceptance=0.9), 10),
@@ -127,40 +128,19 @@ def leaving(values: np.ndarray) -> np.ndarray:
     """How far the ranks of the truth are on their way out of the band, for each quantity: outside above 1."""
     truth, y, _ = simulated()
     ranks = np.sum(values < quantities(truth, y)[:, None], axis=1)
-    return implausibility(ranks.T) / band()
-
-
-def implausibility(ranks: np.ndarray) -> np.ndarray:
-    """−log of the smallest pointwise tail probability of the empirical distribution function `(samples,)`.
-
-    At each of its places the number of ranks below is binomial (Säilynoja et al. 2022, section 3).
-    """
-    places = np.arange(1, KEPT + 1)
-    counts = np.stack([np.sum(ranks < place, axis=-1) for place in places], axis=-1)
-    share = places / (KEPT + 1)
-    below = binom.logcdf(counts, ranks.shape[-1], share)
-    above = binom.logsf(counts - 1, ranks.shape[-1], share)
-    return -np.min(np.minimum(below, above), axis=-1)
-
-
-@cache
-def band(simulations: int = SIMULATIONS, quantities: int = len(PROBES) + 1) -> float:
-    """What the worst of as many samples of uniform ranks as there are quantities exceeds in 1 % of cases."""
-    uniform = np.random.default_rng(0).integers(0, KEPT + 1, size=(2_000 * quantities, simulations))
-    worst = implausibility(uniform).reshape(-1, quantities).max(axis=1)
-    return float(np.quantile(worst, 0.99))
+    return implausibility(ranks.T) / band(SIMULATIONS, QUANTITIES)
 
 
 def test_the_band_holds_uniform_ranks_and_no_others() -> None:
     random = np.random.default_rng(1)
     uniform = random.integers(0, KEPT + 1, size=(3000, SIMULATIONS))
-    outside = np.mean(implausibility(uniform) > band())
+    outside = np.mean(implausibility(uniform) > band(SIMULATIONS, QUANTITIES))
     # One of six leaves it in 1 % of cases, one alone in a sixth of that: 4 standard errors.
     assert abs(outside - 0.01 / 6) < 4 * np.sqrt(0.01 / 6 / 3000)
     shifted = (random.beta(1.0, 1.5, size=(200, SIMULATIONS)) * (KEPT + 1)).astype(int)
     narrow = (random.beta(0.6, 0.6, size=(200, SIMULATIONS)) * (KEPT + 1)).astype(int)
-    assert np.mean(implausibility(shifted) > band()) > 0.5
-    assert np.mean(implausibility(narrow) > band()) > 0.5
+    assert np.mean(implausibility(shifted) > band(SIMULATIONS, QUANTITIES)) > 0.5
+    assert np.mean(implausibility(narrow) > band(SIMULATIONS, QUANTITIES)) > 0.5
 
 
 def neighbours_correlation(values: np.ndarray) -> np.ndarray:
