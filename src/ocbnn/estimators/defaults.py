@@ -2,7 +2,7 @@
 
 The engine is chosen by `inference.engines.choose`, the minibatch by `inference.feed.default_batch`.
 
-`benchmarks/estimators.py` measures them beside scikit-learn's networks; docs/estimators.md says why they are what they are.
+`benchmarks/estimators.py` measures them beside scikit-learn's networks; docs/estimators.md gives the reasons.
 """
 
 from __future__ import annotations
