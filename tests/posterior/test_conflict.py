@@ -16,6 +16,7 @@ from ocbnn.posterior import Posterior
 from ocbnn.posterior.conflict import (
     SENSITIVE,
     Conflict,
+    beyond_chance,
     conflict,
     log_densities,
     log_scores,
@@ -260,6 +261,21 @@ def test_what_no_draw_moves_or_no_factor_tells_apart_has_no_sensitivity():
     np.testing.assert_array_equal(power_scaling(draws, np.full(50, -3.0)), 0.0)
 
 
+def test_what_draws_show_by_chance_is_subtracted():
+    """A factor that says nothing of the quantity, as spread as the likelihood of a small network's draws."""
+    raw, left = [], []
+    for seed in range(20):
+        values, log_density = np.random.default_rng(seed).normal(size=(2, 1000)) * [[1.0], [4.0]]
+        raw.append(power_scaling(values[:, None], log_density)[0])
+        left.append(beyond_chance(values, log_density))
+    assert np.mean(raw) > 0.03
+    assert np.mean(left) < 0.5 * np.mean(raw)
+    values = np.random.default_rng(0).normal(size=1000)
+    assert beyond_chance(values, 4.0 * values) == pytest.approx(
+        power_scaling(values[:, None], 4.0 * values)[0], rel=0.01
+    )
+
+
 @cache
 def straight(rule: str, noise: float, strength: float | None = None) -> tuple[Posterior, Posterior]:
     """Draws of a line's posterior under a rule, and without it, which is normal; thirty rows around y = 0."""
@@ -328,7 +344,9 @@ def test_a_thin_wall_that_cuts_off_much_is_not_said_to_matter_little():
     assert found.violation_with.value < 0.01
     assert found.sensitivity.rule < SENSITIVE
     assert found.violation_without.value > 0.3
-    assert found.sensitivity.verdict == "this rule's strength hardly matters"
+    assert found.sensitivity.verdict == "this rule cuts off what data alone would allow"
+    (alone,) = sensitivities(straight("always y <= 0", 1.0, strength=1e6)[0], [None])
+    assert alone.verdict == "this rule's strength hardly matters"
 
 
 def test_the_sensitivity_to_rules_and_rows_is_that_of_the_scaled_normals():

@@ -86,7 +86,7 @@ def test_sensitivities_are_those_of_the_posterior_and_of_the_checks_without_rule
     assert tuple(rule.sensitivity for rule in evidence.rules) == found
     kept, violated = found
     # The draws keep `y <= 3` by far; a model without rules would not. `y >= 1` they meet head-on.
-    assert (kept.rule, kept.verdict) == (0.0, "this rule's strength hardly matters")
+    assert (kept.rule, kept.verdict) == (0.0, "this rule cuts off what data alone would allow")
     assert violated.rule > SENSITIVE
     assert violated.verdict == "this rule shapes the answer here"  # the case has no rows of its own
 

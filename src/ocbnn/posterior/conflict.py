@@ -37,11 +37,12 @@ from ocbnn.posterior.allowed import ruled_blocks
 from ocbnn.posterior.draws import Posterior, Table, as_coded, function_blocks
 from ocbnn.posterior.mixtures import Mixture, log_density
 from ocbnn.posterior.predict import point_values, predict, restricted
+from ocbnn.seeds import seed_for
 
 POINTS = 500
 WHERE = 5
-PLACES, DRAWS = 30, 2000
-"""Cases of a region and draws that sensitivity is measured with, at most."""
+PLACES, DRAWS, SHUFFLES = 30, 2000, 20
+"""Cases of a region, draws (at most) and random orders that sensitivity is measured with."""
 POWERS = (0.99, 1.01)
 SENSITIVE = 0.05
 """Sensitivity from which an answer depends on what is scaled (Kallioinen et al. 2024)."""
@@ -70,9 +71,10 @@ class Sensitivity(NamedTuple):
     value over cases of the region, and `data` is the value at that case. From 0.05 on the answer depends on
     what is scaled.
 
-    Scaling changes how steep a rule's wall is, not where it stands. A wall so thin that it cuts off half of
-    the posterior therefore has no sensitivity. That is why a rule is said to matter little only if a model
-    without rules would keep it too. Few draws make both figures larger, not smaller.
+    Scaling changes how steep a rule's wall is, not where it stands. A thin wall that cuts off half of the
+    posterior therefore has no sensitivity. That is why a rule is said to matter little only if a model without
+    rules would keep it too. What so many independent draws show by chance is subtracted; draws that follow
+    one another slowly show more.
 
     Attributes:
         rule: sensitivity to the rule's term.
@@ -220,11 +222,11 @@ def sensitivities(
         if not (np.isfinite(values).all() and np.isfinite(rules[:, index]).all()):
             found.append(None)
             continue
-        of_rule = power_scaling(values, rules[:, index])
-        place = int(np.argmax(of_rule))
-        of_data = None if rows is None else float(power_scaling(values[:, [place]], rows)[0])
+        there = values[:, int(np.argmax(power_scaling(values, rules[:, index])))]
+        of_rule = beyond_chance(there, rules[:, index], key)
+        of_data = None if rows is None else beyond_chance(there, rows, key)
         kept = None if check is None else bool(check.violation.value <= check.tolerance)
-        found.append(Sensitivity(float(of_rule[place]), of_data, _verdict(of_rule[place], of_data, kept)))
+        found.append(Sensitivity(of_rule, of_data, _verdict(of_rule, of_data, kept)))
     return tuple(found)
 
 
@@ -246,6 +248,19 @@ def power_scaling(
     scaled: Any = array_stats.power_scale_sense  # ArviZ has no types
     found[moving] = scaled(some, lower, upper, *POWERS, chain_axis=None)
     return found
+
+
+def beyond_chance(
+    values: Float[np.ndarray, " S"], log_density: Float[np.ndarray, " S"], key: int = 0
+) -> float:
+    """The sensitivity of one quantity, less what the same draws in random order show: √(d² − mean d²_random).
+
+    With many weights log p(D | w) varies much, and 1,000 draws can show 0.05 by chance alone.
+    """
+    generator = np.random.default_rng(seed_for(key, "sensitivity by chance"))
+    shuffled = [generator.permutation(values) for _ in range(SHUFFLES)]
+    found, *chance = power_scaling(np.stack([values, *shuffled], axis=1), log_density)
+    return float(np.sqrt(max(found**2 - np.mean(np.square(chance)), 0.0)))
 
 
 def log_densities(
@@ -274,8 +289,12 @@ def log_densities(
 
 def _verdict(rule: float, data: float | None, kept_without: bool | None) -> str:
     """Sensitivities in words; `kept_without` says whether a model without rules keeps the rule."""
+    if rule < SENSITIVE and kept_without is None:
+        return "this rule's strength hardly matters"
     if rule < SENSITIVE:
-        return "this rule hardly matters" if kept_without else "this rule's strength hardly matters"
+        return (
+            "this rule hardly matters" if kept_without else "this rule cuts off what data alone would allow"
+        )
     if data is not None and data < SENSITIVE:
         return "this rule decides the answer here"
     if data is None or kept_without:
