@@ -12,9 +12,10 @@ from scipy.stats import gamma
 from ocbnn.checking.check import check_rules
 from ocbnn.errors import FileError, OCBNNError
 from ocbnn.model.priors import LayerScales
-from ocbnn.posterior.conflict import SENSITIVE, log_scores, sensitivities
+from ocbnn.posterior.conflict import log_scores
 from ocbnn.posterior.draws import Posterior, base_prior_draws
 from ocbnn.posterior.enforce import reject
+from ocbnn.posterior.sensitivity import SENSITIVE, sensitivities
 from ocbnn.report import Evidence, gather, html
 from ocbnn.report.build import chosen, importances, typical_case, without_place
 from ocbnn.report.evidence import fingerprint
