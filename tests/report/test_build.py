@@ -12,9 +12,10 @@ from scipy.stats import gamma
 from ocbnn.checking.check import check_rules
 from ocbnn.errors import FileError, OCBNNError
 from ocbnn.model.priors import LayerScales
-from ocbnn.posterior.conflict import SENSITIVE, log_scores, sensitivities
+from ocbnn.posterior.conflict import log_scores
 from ocbnn.posterior.draws import Posterior, base_prior_draws
 from ocbnn.posterior.enforce import reject
+from ocbnn.posterior.sensitivity import SENSITIVE, sensitivities
 from ocbnn.report import Evidence, gather, html
 from ocbnn.report.build import chosen, importances, typical_case, without_place
 from ocbnn.report.evidence import fingerprint
@@ -86,7 +87,7 @@ def test_sensitivities_are_those_of_the_posterior_and_of_the_checks_without_rule
     assert tuple(rule.sensitivity for rule in evidence.rules) == found
     kept, violated = found
     # The draws keep `y <= 3` by far; a model without rules would not. `y >= 1` they meet head-on.
-    assert (kept.rule, kept.verdict) == (0.0, "this rule's strength hardly matters")
+    assert (kept.rule, kept.verdict) == (0.0, "this rule cuts off what data alone would allow")
     assert violated.rule > SENSITIVE
     assert violated.verdict == "this rule shapes the answer here"  # the case has no rows of its own
 

@@ -8,7 +8,7 @@ import pytest
 from ocbnn.checking.explain import RowsAgainst
 from ocbnn.checking.figures import Figure
 from ocbnn.checking.results import Divergence
-from ocbnn.posterior.conflict import DISAGREE, Sensitivity
+from ocbnn.posterior.sensitivity import DISAGREE, Sensitivity
 from ocbnn.report import Evidence
 from ocbnn.report import sentences as words
 from ocbnn.report.evidence import Change, RunFacts

@@ -22,8 +22,9 @@ from ocbnn.linting import Finding
 from ocbnn.plots.figures import ChainFigures
 from ocbnn.plots.slices import PriorSlice, Slice
 from ocbnn.posterior.calibration import Calibration
-from ocbnn.posterior.conflict import LogScore, Sensitivity
+from ocbnn.posterior.conflict import LogScore
 from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.sensitivity import Sensitivity
 from ocbnn.schema import Schema, Target
 from ocbnn.storage.values import plain, restored
 

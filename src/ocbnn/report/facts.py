@@ -19,9 +19,10 @@ from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.priors import LayerScales
 from ocbnn.plots.slices import prior_sliced
 from ocbnn.posterior.calibration import LEAST_ROWS, Calibration, Judged, judged, summarised
-from ocbnn.posterior.conflict import change_sizes, compared, log_scores, point_predictions, sensitivities
+from ocbnn.posterior.conflict import change_sizes, compared, log_scores, point_predictions
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.predict import predict
+from ocbnn.posterior.sensitivity import sensitivities
 from ocbnn.report.evidence import CalibrationFacts, Change, LayerScale, Performance, PriorFacts, RuleFacts
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Schema

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from ocbnn.checking.figures import Figure
 from ocbnn.plots.slices import value_text
 from ocbnn.posterior.calibration import Bin
-from ocbnn.posterior.conflict import DISAGREE, SENSITIVE, Sensitivity
+from ocbnn.posterior.sensitivity import DISAGREE, SENSITIVE, Sensitivity
 from ocbnn.report.evidence import Change, Evidence, RuleFacts, RunFacts
 
 Tone = Literal["met", "unclear", "unmet", "plain"]
