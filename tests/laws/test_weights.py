@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from ocbnn import OCBNNClassifier
+from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.run import infer
 from ocbnn.model import Model
 from ocbnn.model.networks import MLP
@@ -51,7 +52,7 @@ def test_ten_copies_of_a_table_narrow_the_band_of_a_line_by_the_root_of_ten():
             noise=0.5,
             row_weights=np.full(30, float(copies)),
         )
-        draws = infer(model, "hmc", draws=4000, seed=copies).draws.reshape(-1, 2)
+        draws = infer(model, Hmc(warmup=200), draws=1500, seed=copies).draws.reshape(-1, 2)
         sds.append(draws.std(axis=0))
     np.testing.assert_allclose(sds[0] / sds[1], np.sqrt(10), rtol=0.05)
 
