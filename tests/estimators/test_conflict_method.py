@@ -78,8 +78,8 @@ def test_changes_and_violations_are_what_numpy_counts_at_fresh_points(ruled):
     under, free = functions_in_numpy(ruled, fresh), function_draws(ruled.without_rules(), fresh)
     change = np.abs(under.mean(axis=0) - free.mean(axis=0)).mean()
     assert found.change_inside == pytest.approx(change, rel=1e-6)
-    assert found.violation_with.value == pytest.approx((under > 280).mean())
-    assert found.violation_without.value == pytest.approx((free > 280).mean())
+    assert found.violation_with.value == pytest.approx((under > 260).mean())
+    assert found.violation_without.value == pytest.approx((free > 260).mean())
 
 
 def test_the_log_score_of_classes_is_scikit_learns_log_loss_and_their_twin_the_fit_without_rules():

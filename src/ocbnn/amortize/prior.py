@@ -312,7 +312,7 @@ def _require_learnable(
 def _require_view(rule: Constraint, schema: Schema, objective: str) -> None:
     """Refuse a rule that offers nothing which the objective can learn from."""
     requirement = rule.requirement
-    demand = rule.demand(rule_points(seed_for(0, "reference"), rule, schema, None, 1), schema)
+    demand = rule.demand(rule_points(seed_for(0, "learnable"), rule, schema, None, 1), schema)
     if rule.is_predictive:
         asked_distribution(requirement, demand)
         if not requirement.is_pointwise:
