@@ -96,8 +96,9 @@ def assert_distinct(consumed: Consumed, users_seeds: tuple[int, ...]) -> None:
 def test_all_seeds_that_runs_of_neighbouring_seeds_consume_are_distinct(consumed, engine):
     settings = Settings(WarmStart(steps=30), StrengthSearch(rounds=3, effective=1.0, most=50))
     users = (1000, 1001, 1002)  # constants of the code are smaller
+    model = line((3,))
     for seed in users:
-        infer(line((3,)), engine, chains=2, draws=60, seed=seed, cores=2, prepare_with=settings)
+        infer(model, engine, chains=2, draws=60, seed=seed, cores=2, prepare_with=settings)
     assert_distinct(consumed, users)
     purposes = {purpose for seed, purpose, *_ in consumed.derived if seed == 1000}
     assert {"start", "found points", "pilot", "pilot check", "steps", "probes", "verdict"} <= purposes
@@ -108,9 +109,8 @@ def test_all_seeds_that_learning_a_prior_consumes_are_distinct(consumed):
     schema = Schema.infer(FRAME, target="y")
     learning = Learning(steps=20, starts=2, points=8, samples=4)
     rules = ["always y <= 0.6"]
-    for seed in (1000, 1001):
-        AmortizedPrior.learn(rules, schema, hidden=(3,), noise=0.3, learning=learning, seed=seed)
-    assert_distinct(consumed, (1000, 1001))
+    AmortizedPrior.learn(rules, schema, hidden=(3,), noise=0.3, learning=learning, seed=1000)
+    assert_distinct(consumed, (1000,))
 
 
 def test_a_derived_seed_is_the_same_in_every_process_and_differs_in_all_it_is_made_of():

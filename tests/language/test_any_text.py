@@ -112,13 +112,13 @@ many = settings(deadline=None, derandomize=True, database=None, suppress_health_
 
 
 @given(st.text(st.characters(codec=None), max_size=40), st.sampled_from(SCHEMAS))
-@settings(many, max_examples=5_000)
+@settings(many, max_examples=2_000)
 def test_arbitrary_text(text, schema):
     check(text, schema)
 
 
 @given(st.binary(max_size=14), st.sampled_from(SCHEMAS))
-@settings(many, max_examples=3_000)
+@settings(many, max_examples=1_500)
 def test_words_of_the_language_in_any_order(drawn, schema):
     words = [TOKENS[byte % len(TOKENS)] for byte in drawn]
     check(" ".join(words), schema)
