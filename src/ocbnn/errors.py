@@ -52,7 +52,9 @@ class RuleError(OCBNNError, ValueError):
     def __init__(
         self, message: str, *, rule: str | None = None, position: int | None = None, line: int | None = None
     ) -> None:
-        self.message, self.rule, self.position, self.line = message, rule, position, line
+        # A message may quote the rule, which may hold any character.
+        self.message = "".join(c if c.isprintable() or c == "\n" else "·" for c in message)
+        self.rule, self.position, self.line = rule, position, line
         super().__init__(self._shown())
 
     def _shown(self) -> str:

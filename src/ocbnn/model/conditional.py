@@ -158,7 +158,9 @@ class RuleTerm:
         """
         if self.rule.requirement.inputs is None:
             return np.asarray(self.points.coded, dtype=float)
-        return rule_points(seed_for(key, f"points: {purpose}"), self.rule, self.schema, self.data, count, self.sampler)
+        return rule_points(
+            seed_for(key, f"points: {purpose}"), self.rule, self.schema, self.data, count, self.sampler
+        )
 
     def fresh_inputs(self, count: int, key: int) -> Float[np.ndarray, "count Q"]:
         """Inputs of fresh points, without the further coordinates of the rule's kind."""
