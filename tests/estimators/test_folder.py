@@ -14,6 +14,7 @@ import pytest
 import ocbnn
 from damaged_files import corruptions, rewrite
 from ocbnn import FileError, OCBNNError
+from ocbnn.errors import OCBNNWarning
 from ocbnn.estimators.folder import save_posterior
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.model.priors import IsotropicGaussian
@@ -164,6 +165,19 @@ def test_a_posterior_alone_is_no_estimator(regressor, tmp_path):
     save(tmp_path / "model", regressor.posterior_)
     with pytest.raises(FileError, match="without an estimator"):
         ocbnn.load(tmp_path / "model")
+
+
+def test_rows_against_an_unmet_rule_are_told_and_not_saved(tmp_path):
+    rule = "if age > 50 then pressure <= -2000"
+    with pytest.warns(OCBNNWarning, match="rows against it: age = "):
+        model = small_regressor(rules=rule, chains=10).fit(*blood_pressures())
+    (outcome,) = model.outcomes_
+    assert len(outcome.rows) > 1
+    model.save(tmp_path / "model")
+    model.report(tmp_path / "report.html", compare=False)
+    saved = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"rows in its region" in saved
+    assert not [row for row in outcome.rows if row.encode() in saved]
 
 
 @pytest.mark.parametrize("enforcement", [None, "draws", "truncate"])

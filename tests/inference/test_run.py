@@ -317,9 +317,11 @@ def test_an_unmet_rule_is_kept_and_labelled_with_the_rows_against_it() -> None:
     rules = ["if 0.5 <= x <= 2.5 then y >= 6"]
     result = short(figure_1b(rules=rules, strength=0.1), "hmc")
     (outcome,) = result.unmet
-    assert "conflicts with 3 of the 3 rows in its region (x = 1: y = 3; x = 1.8: y = " in outcome.reason
+    assert "conflicts with 3 of the 3 rows in its region:" in outcome.reason
+    assert outcome.rows[0] == "x = 1: y = 3"
+    assert "rows against it: x = 1: y = 3; x = 1.8: y = " in outcome.explained
     assert "UNMET: 'if 0.5 <= x <= 2.5 then y >= 6'" in result.status
-    assert f"UNMET {outcome.name}: {outcome.reason}" in repr(result)
+    assert f"UNMET {outcome.name}: {outcome.explained}" in repr(result)
 
 
 @pytest.mark.slow

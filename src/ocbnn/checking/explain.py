@@ -98,9 +98,7 @@ class RowsAgainst(NamedTuple):
     some: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        against = self.against or 0
-        shown = f" ({'; '.join(self.some)}{'; …' if against > len(self.some) else ''})"
-        return f"{against:,} of the {self.inside:,} rows in its region{shown if self.some else ''}"
+        return f"{self.against or 0:,} of the {self.inside:,} rows in its region"
 
 
 def contradicting_rows(model: Model, rule: RuleTerm) -> RowsAgainst:

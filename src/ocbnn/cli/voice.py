@@ -152,7 +152,7 @@ def show_outcomes(voice: Voice, outcomes: Iterable[RuleOutcome]) -> None:
         elif outcome.not_shown:
             voice.warn(f"not shown: {outcome.name}: {outcome.reason}.")
         else:
-            voice.warn(f"UNMET {outcome.name}: {figures}. {outcome.reason}")
+            voice.warn(f"UNMET {outcome.name}: {figures}. {outcome.explained}")
 
 
 def show_check(voice: Voice, found: RuleCheck, schema: Schema) -> None:

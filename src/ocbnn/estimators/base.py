@@ -241,7 +241,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     def _tell_unmet(self, result: Result) -> None:
         if not result.unmet:
             return
-        text = "; ".join(f"UNMET {outcome.name}: {outcome.reason}" for outcome in result.unmet)
+        text = "; ".join(f"UNMET {outcome.name}: {outcome.explained}" for outcome in result.unmet)
         if self.strict:
             raise UnmetRuleError(text)
         warnings.warn(text, OCBNNWarning, stacklevel=3)

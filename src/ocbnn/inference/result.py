@@ -21,6 +21,8 @@ class RuleOutcome:
         strength: of its term; NaN for a rule that the base prior has learnt.
         found_strength: whether pilots found it, or it was given.
         reason: why it is not met or not shown, in a sentence; empty where it is met.
+        rows: some rows of the data that contradict an unmet rule, in words. They are for whoever fits, and
+            never in a saved model or a report.
         learnt: whether the base prior has learnt it, rather than being conditioned on it.
     """
 
@@ -28,12 +30,18 @@ class RuleOutcome:
     strength: float
     found_strength: bool
     reason: str = ""
+    rows: tuple[str, ...] = ()
     learnt: bool = False
 
     @property
     def name(self) -> str:
         """The rule's name, or its text."""
         return self.check.name
+
+    @property
+    def explained(self) -> str:
+        """The reason, with the rows behind it."""
+        return f"{self.reason} (rows against it: {'; '.join(self.rows)}; …)" if self.rows else self.reason
 
     @property
     def tolerance(self) -> float:
@@ -114,5 +122,5 @@ class Result:
 
     def __repr__(self) -> str:
         chains, draws, size = self.draws.shape
-        label = "".join(f"\n  UNMET {o.name}: {o.reason}" for o in self.unmet)
+        label = "".join(f"\n  UNMET {o.name}: {o.explained}" for o in self.unmet)
         return f"<{self.engine}: {chains} × {draws} draws of {size} weights; {self.status}{label}>"

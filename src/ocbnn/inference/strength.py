@@ -24,7 +24,12 @@ import numpy as np
 from jaxtyping import Float
 
 from ocbnn.checking.check import most_violated, pilot_check
-from ocbnn.checking.explain import learnt_unmet_reason, not_shown_reason, unmet_reason
+from ocbnn.checking.explain import (
+    contradicting_rows,
+    learnt_unmet_reason,
+    not_shown_reason,
+    unmet_reason,
+)
 from ocbnn.checking.results import RuleCheck
 from ocbnn.checking.search import searchable
 from ocbnn.inference.density import Context, Prepared, Strengths
@@ -265,13 +270,15 @@ def judge(
         outcome = _outcome(rule, check, float(rule.points.strength), found=found)
         if outcome.unmet:
             alone = _fitted_alone(prepared, index, seed_for(seed, "alone", index))
-            outcome = replace(outcome, reason=unmet_reason(model, rule, check, alone, found=found))
+            reason = unmet_reason(model, rule, check, alone, found=found)
+            outcome = replace(outcome, reason=reason, rows=contradicting_rows(model, rule).some)
         outcomes.append(outcome)
     for rule in model.learnt:
         check = pilot_check(model, rule, draws, verdict, has_chains=has_chains)
         outcome = replace(_outcome(rule, check, math.nan, found=False), learnt=True)
         if outcome.unmet:
-            outcome = replace(outcome, reason=learnt_unmet_reason(model, rule, check))
+            reason = learnt_unmet_reason(model, rule, check)
+            outcome = replace(outcome, reason=reason, rows=contradicting_rows(model, rule).some)
         outcomes.append(outcome)
     return tuple(outcomes)
 
