@@ -37,6 +37,8 @@ CHAIN_ENGINES: dict[str, Any] = {
     "hmc": Hmc(warmup=WARMUP, step_size=0.05, target_acceptance=0.9),
 }
 EVERY = pytest.mark.parametrize("name", list(CHAIN_ENGINES))
+OTHERS_SLOW = pytest.mark.parametrize("name", ["hmc", pytest.param("nuts", marks=pytest.mark.slow)])
+"""nuts is BlackJAX's, and takes long to compile: one posterior in the quick tests, all in the slow ones."""
 SEEDS = (1, 2, 3)
 VALUE, INTERVAL, HALF_LINE = range(3)
 NOISE, Y = 0.8, [-0.2, 0.9, 0.4, 1.3]
@@ -128,7 +130,7 @@ def test_a_posterior_without_its_rule_would_be_noticed() -> None:
     assert np.all(np.max(np.abs(away), axis=1) > 8), away
 
 
-@EVERY
+@OTHERS_SLOW
 @pytest.mark.parametrize("strength", [3.0, 100.0, 1000.0])
 def test_an_interval_rule_is_sampled_as_quadrature_has_it(name: str, strength: float) -> None:
     case = regression()
@@ -157,7 +159,7 @@ def test_an_interval_rule_becomes_the_truncated_gaussian_as_strength_grows() -> 
     assert np.all(errors * np.sqrt(strengths)[:, None] < 1.0), errors
 
 
-@EVERY
+@OTHERS_SLOW
 @pytest.mark.parametrize("data", [True, False], ids=["posterior", "prior"])
 def test_the_negative_exponential_is_sampled_as_quadrature_has_it(name: str, data: bool) -> None:
     case = regression()
@@ -168,9 +170,9 @@ def test_the_negative_exponential_is_sampled_as_quadrature_has_it(name: str, dat
         assert_exact(draws(name, case, context, seed), exact)
 
 
-@EVERY
+@OTHERS_SLOW
 @pytest.mark.parametrize("data", [True, False], ids=["posterior", "prior"])
-def test_the_beta_term_is_sampled_as_quadrature_has_it(name: str, data: bool) -> None:
+def test_a_class_rule_is_sampled_as_quadrature_has_it(name: str, data: bool) -> None:
     case = classification()
     context = case.context if data else weighted(case.context, 0.0)
     exact = case.moments(context)
