@@ -249,7 +249,11 @@ def try_many(seeds):
         warnings.simplefilter("error")
         for seed in seeds:
             writer = Writer(seed)
-            understood += try_text(writer.text(), writer.schema, thoroughly=seed % 20 == 0)
+            text = writer.text()
+            try:
+                understood += try_text(text, writer.schema, thoroughly=seed % 20 == 0)
+            except Exception as error:
+                raise AssertionError(f"Text {seed}, {text!r}: {error}") from error
     return understood
 
 

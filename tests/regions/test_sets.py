@@ -149,3 +149,8 @@ def test_vertices_keep_to_their_limit_in_many_columns() -> None:
 def test_a_region_without_inputs_has_no_vertices() -> None:
     assert region("2 < visits < 3").vertices(MIXED).shape == (0, 8)
     assert Union(()).vertices(MIXED).shape == (0, 8)
+
+
+def test_corners_of_half_spaces_with_huge_coefficients_are_those_of_small_ones() -> None:
+    huge, small = region("1e200 * x1 + 2e200 * x2 < 1e200", SQUARE), region("x1 + 2 * x2 < 1", SQUARE)
+    np.testing.assert_allclose(huge.vertices(SQUARE), small.vertices(SQUARE), atol=1e-9)

@@ -106,8 +106,10 @@ def _least_growth(
 
 
 def _normalised(matrix: FloatArray, bound: FloatArray) -> tuple[FloatArray, FloatArray]:
-    norm = np.linalg.norm(matrix, axis=1)
-    norm = np.where(norm > 0, norm, 1.0)
+    largest = np.max(np.abs(matrix), axis=1, initial=0.0)  # whose square may be no number any more
+    largest = np.where(largest > 0, largest, 1.0)
+    norm = np.linalg.norm(matrix / largest[:, None], axis=1)
+    norm = np.where(norm > 0, norm, 1.0) * largest
     return matrix / norm[:, None], bound / norm
 
 
