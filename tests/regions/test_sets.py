@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ocbnn.language.expressions import Always
 from ocbnn.regions import Box, Everywhere, HalfSpace, HalfSpaces, Interval, Predicate, Union
+from ocbnn.regions.polytope import _normalised
 from region_cases import MIXED, ROOMY, SQUARE, THIN, region
 
 ends = st.integers(-3, 3).map(float) | st.sampled_from([-math.inf, math.inf])
@@ -151,6 +152,10 @@ def test_a_region_without_inputs_has_no_vertices() -> None:
     assert Union(()).vertices(MIXED).shape == (0, 8)
 
 
-def test_corners_of_half_spaces_with_huge_coefficients_are_those_of_small_ones() -> None:
-    huge, small = region("1e200 * x1 + 2e200 * x2 < 1e200", SQUARE), region("x1 + 2 * x2 < 1", SQUARE)
-    np.testing.assert_allclose(huge.vertices(SQUARE), small.vertices(SQUARE), atol=1e-9)
+def test_half_spaces_with_huge_coefficients_are_normalised_as_small_ones_are() -> None:
+    matrix, bound = np.array([[1.0, 2.0], [0.0, 0.0]]), np.array([3.0, 1.0])
+    expected = (np.array([[1.0, 2.0], [0.0, 0.0]]) / np.sqrt(5.0), np.array([3.0 / np.sqrt(5.0), 1.0]))
+    for factor in (1.0, 1e200, 1e-200):
+        found = _normalised(matrix * factor, bound * np.array([factor, 1.0]))
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12)
