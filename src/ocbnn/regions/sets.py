@@ -136,9 +136,10 @@ class Single(Region):
         for words, smaller in box.conditions():
             yield words, Pieces(smaller.pieces.box, faces, rest).region()
         equal, unequal = equalities(faces)
+        normalised = [(face, face.normalised()) for face in faces]
         for face in (*equal, *unequal):
             dropped = {face.normalised()} | ({face.reversed().normalised()} if face in equal else set())
-            kept = tuple(other for other in faces if other.normalised() not in dropped)
+            kept = tuple(other for other, form in normalised if form not in dropped)
             yield face.equality_text() if face in equal else face.text(), Pieces(box, kept, rest).region()
 
     def components(self) -> tuple[Single, ...]:
