@@ -154,6 +154,22 @@ def test_readers_see_one_version_while_others_save(tmp_path):
     assert verify(tmp_path / "model").problems == ()
 
 
+def test_a_version_that_came_back_while_it_was_read_is_read_again(tmp_path):
+    """The same content saved twice, with another in between: what was read may be of the one in between."""
+    write_folder(tmp_path / "model", "model", version(1))
+    seen = []
+
+    def read(folder):
+        seen.append(1)
+        if len(seen) == 1:
+            for number in (2, 1):
+                write_folder(tmp_path / "model", "model", version(number))
+            raise FileError("a is damaged: it is not what was written.")
+        return contents(folder)
+
+    assert read_folder(tmp_path / "model", "model", read) == version(1)
+
+
 def test_a_damaged_folder_that_nobody_saves_is_an_error_at_once(saved, monkeypatch):
     (saved / "a.json").write_bytes(b"[]\n")
     tried = []

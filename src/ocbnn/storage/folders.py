@@ -298,16 +298,16 @@ def read_folder(path: str | os.PathLike[str], kind: str, read: Callable[[Folder]
     """
     target = resolved(path)
     for attempt in range(ATTEMPTS):
+        written = _written(target)
         place, manifest = found(target)
         if manifest.kind != kind:
             raise FileError(f"{target} holds a saved {manifest.kind}; expected a {kind}.")
         try:
             return read(Folder(place, manifest))
         except FileError as error:
-            with contextlib.suppress(FileError):
-                if found(target) != (place, manifest):
-                    time.sleep(0.01 * attempt)
-                    continue
+            if written is None or _written(target) != written:
+                time.sleep(0.01 * attempt)
+                continue
             raise FileError(f"{target} cannot be loaded: {error}") from None
     raise FileError(f"{target} is saved again and again while it is read. Try again later.")
 
@@ -350,6 +350,15 @@ def found(target: Path) -> tuple[Path, Manifest]:
         what = "is no folder" if target.exists() else "does not exist"
         raise FileError(f"{target} {what}; a saved model is a folder, as `save` writes it.")
     return target, read_manifest(target)
+
+
+def _written(target: Path) -> tuple[int, ...] | None:
+    """What tells one saving of a folder from another, also of the same content; None between two renames."""
+    for place in (target, _aside(target)):
+        with contextlib.suppress(OSError):
+            status = os.stat(place / MANIFEST)
+            return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+    return None
 
 
 def listed_names(folder: Path) -> frozenset[str]:
