@@ -352,12 +352,12 @@ def found(target: Path) -> tuple[Path, Manifest]:
     return target, read_manifest(target)
 
 
-def _written(target: Path) -> tuple[int, ...] | None:
-    """What tells one saving of a folder from another, also of the same content; None between two renames."""
+def _written(target: Path) -> tuple[Path, int, int, int] | None:
+    """Where a folder is and when it was saved, also if its content is the same; None between two renames."""
     for place in (target, _aside(target)):
         with contextlib.suppress(OSError):
             status = os.stat(place / MANIFEST)
-            return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+            return place, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
     return None
 
 
