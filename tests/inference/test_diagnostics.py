@@ -29,7 +29,7 @@ from ocbnn.inference.diagnostics import (
     scores,
     worst_ess,
 )
-from ocbnn.inference.engines.base import Engine
+from ocbnn.inference.engines.base import Bias, Engine
 from ocbnn.inference.engines.bbb import Bbb
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.inference.engines.hmc import Hmc
@@ -103,15 +103,20 @@ class TestVerdictOnChains:
         assert unknown.converged
         assert unknown.status.startswith("settled: worst R-hat 1.0")
         assert unknown.status.endswith("how far they are from the posterior is not known")
-        known = diagnose(values, exact=False, widening=0.042)
+        known = diagnose(values, exact=False, bias=Bias("bands are up to 4.2% too wide"))
         assert known.status.startswith("settled: ")
-        assert "standard deviations up to 4.2% too large" in known.status
-        wide = diagnose(values, exact=False, widening=0.96)
+        assert known.status.endswith("draws are approximate: bands are up to 4.2% too wide")
+        wide = diagnose(
+            values, exact=False, bias=Bias("too wide", "bands are 96% too wide; take smaller steps")
+        )
         assert not wide.converged
-        assert wide.status.startswith("not settled: the noise of minibatches")
-        assert "up to 96% too large" in wide.status
+        assert wide.status == "not settled: bands are 96% too wide; take smaller steps"
         unmixed = diagnose(correlated(0.999, draws=500), exact=False)
         assert unmixed.status.startswith("not settled: ")
+        apart = independent(draws=200)
+        apart[0] += 0.35  # R-hat between 1.01 and 1.05: within the error of an engine that is not exact
+        assert not diagnose(apart).converged
+        assert diagnose(apart, exact=False).converged
 
     def test_one_chain_is_never_called_converged(self) -> None:
         found = diagnose(independent(chains=1, draws=5000))

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 
 from ocbnn.checking.convergence import LEAST_DRAWS, Mixing, bulk_ess, mixing, rhat
 from ocbnn.inference.density import fixed_context
-from ocbnn.inference.engines.base import Engine
+from ocbnn.inference.engines.base import Bias, Engine
 from ocbnn.inference.engines.stein import kernel_stein_discrepancy
 from ocbnn.inference.probes import probe_inputs, probe_places
 from ocbnn.model import Data, Model
@@ -59,8 +59,6 @@ class Criteria:
         most_divergences: as a share of the kept draws. More than a few mean a place that chains do not enter.
         least_acceptance: a chain that accepts less is stuck, as is one that moves as rarely.
         least_spread: a chain whose spread is this share of the other chains' is stuck.
-        most_widening: by which share an engine that is not exact may widen standard deviations, as far as it
-            knows.
     """
 
     largest_rhat: float = 1.01
@@ -69,7 +67,11 @@ class Criteria:
     most_divergences: float = 0.001
     least_acceptance: float = 0.05
     least_spread: float = 0.01
-    most_widening: float = 0.1
+
+
+APPROXIMATE = Criteria(largest_rhat=1.05, least_ess=100.0, least_tail_ess=100.0)
+"""For engines that are not exact: they have a bias that more draws do not remove, so that a Monte Carlo error
+of a tenth of a standard deviation (100 effective draws) is enough."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,7 @@ class Diagnostics:
         divergences: of every chain.
         stuck: chains that hardly move.
         discrepancy: kernel Stein discrepancy, of particles only.
-        widening: by which share standard deviations are too large, where an engine that is not exact knows.
+        bias: what an engine that is not exact knows of how far its draws are from the posterior.
     """
 
     status: str
@@ -101,7 +103,7 @@ class Diagnostics:
     divergences: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
     stuck: tuple[int, ...] = ()
     discrepancy: float | None = None
-    widening: float | None = None
+    bias: str = ""
 
     @property
     def worst_rhat(self) -> float:
@@ -129,7 +131,7 @@ def diagnose_run(
     acceptance: Float[np.ndarray, " chains"],
     divergences: np.ndarray,
     trace: Float[np.ndarray, " steps"],
-    widening: float | None = None,
+    bias: Bias | None = None,
     criteria: Criteria | None = None,
 ) -> Diagnostics:
     """The verdict on a run of any engine."""
@@ -143,7 +145,7 @@ def diagnose_run(
             acceptance=acceptance,
             divergences=divergences,
             exact=engine.exact,
-            widening=widening,
+            bias=bias,
             criteria=criteria,
         )
     finite = bool(np.isfinite(values).all())
@@ -187,7 +189,7 @@ def diagnose(
     acceptance: Float[np.ndarray, " chains"] | None = None,
     divergences: np.ndarray | None = None,
     exact: bool = True,
-    widening: float | None = None,
+    bias: Bias | None = None,
     criteria: Criteria | None = None,
 ) -> Diagnostics:
     """The verdict on chains.
@@ -200,13 +202,13 @@ def diagnose(
         acceptance: mean of every chain.
         divergences: of every chain.
         exact: whether the engine is exact in the limit: only then do chains converge.
-        widening: by which share an engine that is not exact is known to widen standard deviations.
-        criteria: other ones than the default.
+        bias: what an engine that is not exact knows of its own.
+        criteria: others than the default of exact and of approximate engines.
     """
     values = np.asarray(values)
     values = values.reshape(*values.shape[:2], math.prod(values.shape[2:]))
     chains, draws, quantities = values.shape
-    judged = criteria or Criteria()
+    judged = criteria or (Criteria() if exact else APPROXIMATE)
     place = place or (lambda quantity: f"probe {quantity}")
     acceptance = np.full(chains, np.nan) if acceptance is None else np.asarray(acceptance, dtype=float)
     divergences = np.zeros(chains, dtype=int) if divergences is None else np.asarray(divergences)
@@ -219,7 +221,7 @@ def diagnose(
         or _stuck_words(stuck, chains, acceptance)
         or _unmixed(values, found, place, judged)
         or _divergent(divergences, chains * draws, judged)
-        or _too_wide(widening, judged)
+        or ("" if bias is None else bias.problem)
         or _single(chains)
     )
     verdict = "converged" if exact else "settled"
@@ -233,10 +235,19 @@ def diagnose(
         )
         if divergences.sum():
             status += f", {int(divergences.sum()):,} divergences"
-        status += "" if exact else f"; {_bias_words(widening)}"
+        known = "how far they are from the posterior is not known" if bias is None else bias.words
+        status += "" if exact else f"; draws are approximate: {known}"
     checked = f"R-hat and effective draws of {chains} chains at {judged_at}"
     return Diagnostics(
-        status, not problem, checked, *found, where, acceptance, divergences, stuck, widening=widening
+        status,
+        not problem,
+        checked,
+        *found,
+        where,
+        acceptance,
+        divergences,
+        stuck,
+        bias="" if bias is None else bias.words,
     )
 
 
@@ -390,24 +401,6 @@ def _divergent(divergences: np.ndarray, draws: int, criteria: Criteria) -> str:
     return (
         f"{100 * share:.2g}% of the trajectories diverged; raise the target acceptance, or run a longer "
         "warm-up"
-    )
-
-
-def _too_wide(widening: float | None, criteria: Criteria) -> str:
-    if widening is None or widening <= criteria.most_widening:
-        return ""
-    return (
-        f"the noise of minibatches makes standard deviations up to {widening:.0%} too large; lower the step "
-        "size, or take larger minibatches"
-    )
-
-
-def _bias_words(widening: float | None) -> str:
-    if widening is None:
-        return "draws are approximate, and how far they are from the posterior is not known"
-    return (
-        f"draws are approximate: the noise of minibatches makes standard deviations up to {widening:.1%} too "
-        "large, and steps of finite length add to that"
     )
 
 

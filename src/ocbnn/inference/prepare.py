@@ -90,7 +90,8 @@ def prepare(
         report(Tick("warm start", 0, 0, 0.0))
         model, positions = _warmed(settings, density, model, run, positions)
         seconds["warm start"] = time.perf_counter() - began
-    nodes = choose_nodes(density, model, positions) if settings.nodes and not run.engine.stochastic else None
+    few = settings.nodes and getattr(run.engine, "few_nodes", False)
+    nodes = choose_nodes(density, model, positions) if few else None
     prepared = Prepared(
         density,
         model,

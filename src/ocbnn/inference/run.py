@@ -31,7 +31,7 @@ from ocbnn.inference.diagnostics import (
     worst_ess,
 )
 from ocbnn.inference.engines import choose, default_chains
-from ocbnn.inference.engines.base import Engine
+from ocbnn.inference.engines.base import Bias, Engine
 from ocbnn.inference.feed import default_batch
 from ocbnn.inference.loop import CHUNK, Chunk, Loop, RunOptions
 from ocbnn.inference.prepare import Settings, prepare
@@ -127,7 +127,7 @@ def infer(
         raise InferenceError("resume=True needs folder=…, where the run to go on with is.")
     options = RunOptions(
         engine=chosen,
-        precision="float32" if chosen.stochastic else "float64",
+        precision=chosen.precision,
         chains=int(count),
         seed=int(seed),
         thin=int(thin),
@@ -357,7 +357,7 @@ class _Run:
             acceptance=acceptance,
             divergences=divergences,
             trace=trace,
-            widening=self._widening(),
+            bias=self._bias(),
         )
         sampled = self.complete
         outcomes = self._judge(kept)
@@ -386,11 +386,9 @@ class _Run:
             trace=trace,
         )
 
-    def _widening(self) -> float | None:
-        """By which share draws are too wide, as far as an engine that is not exact knows it."""
-        known = getattr(self.engine, "widening", None)
-        shares = [] if known is None else [known(state) for state in self.loop.states]
-        return None if not shares or None in shares else max(shares)
+    def _bias(self) -> Bias | None:
+        known = getattr(self.engine, "bias", None)
+        return None if known is None else known(self.loop.states)
 
     def _judge(self, draws: np.ndarray) -> tuple[RuleOutcome, ...]:
         """What became of each rule; none where this is interrupted, and the draws are kept."""

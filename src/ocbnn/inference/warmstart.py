@@ -33,7 +33,7 @@ from ocbnn.seeds import seed_for
 
 MOST_WORK = 500_000_000_000
 """Steps times rows times weights of a warm start on minibatches: about half a minute."""
-ROOM = 64
+ROOM = 128
 """Places for points that a rule is given at a time: each time the shapes change, and all is compiled anew."""
 FOUND_SHARE = 0.5
 """Of a rule's weight: what all points that a search has found share, and what is left for the others."""

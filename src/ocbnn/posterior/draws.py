@@ -50,7 +50,7 @@ DIAGNOSTICS = (
     "worst_tail_ess",
     "stuck",
     "discrepancy",
-    "widening",
+    "bias",
 )
 """What of a run's diagnostics it remembers."""
 

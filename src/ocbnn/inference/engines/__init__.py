@@ -13,6 +13,7 @@ from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.engines.bbb import Bbb
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.inference.engines.hmc import Hmc
+from ocbnn.inference.engines.mclmc import Mclmc
 from ocbnn.inference.engines.nuts import Nuts
 from ocbnn.inference.engines.sgld import Sgld
 from ocbnn.inference.engines.svgd import Svgd
@@ -21,16 +22,19 @@ from ocbnn.model import Model
 ENGINES: dict[str, type[Engine]] = {
     "hmc": Hmc,
     "nuts": Nuts,
+    "mclmc": Mclmc,
     "svgd": Svgd,
     "bbb": Bbb,
     "sgld": Sgld,
     "ensemble": Ensemble,
 }
 
-CHAINS = {"hmc": 8, "nuts": 4, "svgd": 50, "bbb": 1, "sgld": 4, "ensemble": 20}
+CHAINS = {"hmc": 8, "nuts": 4, "mclmc": 8, "svgd": 50, "bbb": 1, "sgld": 4, "ensemble": 20}
 
-# A gradient of all rows costs about rows × weights, and chains need some ten thousand of them: minutes.
-MOST_WORK = 1e6
+MOST_WORK = 2e6
+"""Rows times weights, which a gradient of all rows costs: chains need some ten thousand of them, minutes."""
+STEPS_OF_WORK, LEAST_STEPS, MOST_STEPS = 5e6, 10, 20
+"""Steps between draws: as many as this much work allows, so that small tables mix better."""
 MOST_WEIGHTS = 5_000
 
 
@@ -77,14 +81,14 @@ def _suited(model: Model, along: bool) -> tuple[Engine, str]:
     rows = 0 if model.data is None else len(model.data.inputs)
     work = max(rows, 1) * model.size
     if model.size <= MOST_WEIGHTS and work <= MOST_WORK:
-        return Hmc(), (
-            f"hmc: {rows} rows and {model.size} weights are few enough for chains, whose draws are exact "
-            "in the limit"
+        steps = int(min(max(STEPS_OF_WORK / work, LEAST_STEPS), MOST_STEPS))
+        return Mclmc(steps=steps), (
+            f"mclmc: {rows} rows and {model.size} weights are few enough for chains that see all rows"
         )
     if along:
         return Sgld(), (
-            f"sgld: {rows} rows × {model.size} weights are too much for exact chains, and draws until an "
-            "effective sample size are asked for: its chains take minibatches and are approximate"
+            f"sgld: {rows} rows × {model.size} weights are too much for chains that see all rows, and draws "
+            "until an effective sample size are asked for: its chains take minibatches and are approximate"
         )
     return Bbb(), (
         f"bbb: {rows} rows × {model.size} weights are too much for chains; a variational posterior takes "

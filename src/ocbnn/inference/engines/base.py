@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 from jaxtyping import Array, Float
 
 from ocbnn.inference.density import Context, Density
+from ocbnn.model.outputs import Precision
 
 State = Any
 
@@ -37,6 +38,18 @@ class Info(NamedTuple):
     work: Array
 
 
+class Bias(NamedTuple):
+    """What an engine that is not exact knows of how far its draws are from the posterior.
+
+    Attributes:
+        words: a sentence for the status, without capital and full stop.
+        problem: why that is too much, and the remedy; empty where it is not.
+    """
+
+    words: str
+    problem: str = ""
+
+
 @runtime_checkable
 class Engine(Protocol):
     """One inference algorithm; its fields are its settings."""
@@ -44,6 +57,7 @@ class Engine(Protocol):
     name: ClassVar[str]
     stochastic: ClassVar[bool]  # steps see a minibatch and fresh points
     has_chains: ClassVar[bool]  # every step is a draw of a chain; else draws come from the final state
+    precision: ClassVar[Precision]  # of all numbers of a run
     exact: ClassVar[bool]  # with ever more draws their distribution tends to the posterior itself
 
     @property
@@ -51,8 +65,9 @@ class Engine(Protocol):
         """Steps whose positions are not kept: adaptation, or the whole optimisation."""
         ...
 
-    # An engine with chains that is not exact may also have `widening(state)`: by which share the standard
-    # deviations of its draws exceed the posterior's, as far as it knows.
+    # An engine that takes gradients of `density.surrogate` has `few_nodes = True`: nodes are then chosen.
+    # An engine with chains that is not exact may also have `bias(states)`: what it knows of how far its
+    # draws are from the posterior, as a `Bias`, from the states of all groups.
 
     def groups(self, chains: int, cores: int) -> tuple[int, ...]:
         """How many chains (or particles) run together in each group; groups run side by side."""

@@ -24,6 +24,7 @@ from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.base import Info
 from ocbnn.inference.engines.optimiser import Climbing
 from ocbnn.model.likelihoods import HALF_LOG_2PI
+from ocbnn.model.outputs import Precision
 from ocbnn.model.priors import as_diagonal
 
 
@@ -65,6 +66,7 @@ class Bbb(Climbing):
     name: ClassVar[str] = "bbb"
     stochastic: ClassVar[bool] = True
     has_chains: ClassVar[bool] = False
+    precision: ClassVar[Precision] = "float32"
     exact: ClassVar[bool] = False
 
     steps: int = 5000

@@ -25,6 +25,7 @@ from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.base import Info
 from ocbnn.inference.engines.optimiser import Climbing, slopes
 from ocbnn.model.likelihoods import Gaussian
+from ocbnn.model.outputs import Precision
 from ocbnn.model.priors import as_diagonal
 
 
@@ -51,6 +52,7 @@ class Ensemble(Climbing):
     name: ClassVar[str] = "ensemble"
     stochastic: ClassVar[bool] = True
     has_chains: ClassVar[bool] = False
+    precision: ClassVar[Precision] = "float32"
     exact: ClassVar[bool] = False
 
     steps: int = 2000

@@ -63,6 +63,8 @@ class Hmc:
     name: ClassVar[str] = "hmc"
     stochastic: ClassVar[bool] = False
     has_chains: ClassVar[bool] = True
+    precision: ClassVar[Precision] = "float64"
+    few_nodes: ClassVar[bool] = True
     exact: ClassVar[bool] = True
 
     trajectory: float = 2.0

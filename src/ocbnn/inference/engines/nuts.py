@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.base import Info
 from ocbnn.inference.engines.tuning import Schedule, Tuning
+from ocbnn.model.outputs import Precision
 
 
 class NutsState(NamedTuple):
@@ -40,6 +41,7 @@ class Nuts:
     name: ClassVar[str] = "nuts"
     stochastic: ClassVar[bool] = False
     has_chains: ClassVar[bool] = True
+    precision: ClassVar[Precision] = "float64"
     exact: ClassVar[bool] = True
 
     target_acceptance: float = 0.8

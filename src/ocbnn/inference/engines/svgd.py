@@ -19,6 +19,7 @@ from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.base import Info
 from ocbnn.inference.engines.optimiser import Climbing, slopes
 from ocbnn.inference.engines.stein import stein_direction
+from ocbnn.model.outputs import Precision
 
 
 class SvgdState(NamedTuple):
@@ -43,6 +44,7 @@ class Svgd(Climbing):
     name: ClassVar[str] = "svgd"
     stochastic: ClassVar[bool] = True
     has_chains: ClassVar[bool] = False
+    precision: ClassVar[Precision] = "float32"
     exact: ClassVar[bool] = False
 
     steps: int = 2000
