@@ -21,7 +21,10 @@ def test_ctrl_c_saves_the_draws_so_far(files, tmp_path):
     out = tmp_path / "model"
     options = ["--hidden", "2", "--chains", "2", "--draws", "1000000", "--engine", "hmc", "--quick"]
     table = ["fit", files / "table.csv", "--target", "y", "--ignore", "sick", "--rules", files / "rules.yaml"]
+    # A shell's background jobs ignore Ctrl-C, and so do their children; a handler makes children heed it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen([COMMAND, *table, *options, "--out", out], stderr=subprocess.PIPE, text=True)
+    signal.signal(signal.SIGINT, before)
     kept = tmp_path / "model.run" / "with_rules" / f"chunk-{Hmc().warmup // CHUNK + 1:06d}.safetensors"
     while not kept.exists():
         assert process.poll() is None

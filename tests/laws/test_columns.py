@@ -23,10 +23,8 @@ def differences(generator: np.random.Generator, rows: int) -> Table:
 
 def copies(generator: np.random.Generator, rows: int) -> Table:
     """Three columns, of which one is another one again with a little noise."""
-    x = generator.normal(0, 1, rows)
-    frame = pd.DataFrame(
-        {"x": x, "again": x + 0.05 * generator.normal(size=rows), "z": generator.normal(size=rows)}
-    )
+    x, z = generator.normal(size=(2, rows))
+    frame = pd.DataFrame({"x": x, "again": x + 0.05 * generator.normal(size=rows), "z": z})
     return frame, 2 * x - z + generator.normal(0, 0.5, rows)
 
 
