@@ -7,8 +7,9 @@ import pytest
 
 from ocbnn.errors import InferenceError, OCBNNWarning
 from ocbnn.inference import Settings, engines, ess, infer
-from ocbnn.inference.engines import CHAINS, ENGINES, choose, default_chains
+from ocbnn.inference.engines import CHAINS, ENGINES, LEAST_STEPS, MOST_STEPS, choose, default_chains
 from ocbnn.inference.engines.hmc import Hmc
+from ocbnn.inference.engines.mclmc import Mclmc
 from ocbnn.model import Data, Model
 from ocbnn.model.likelihoods import Gaussian
 from ocbnn.model.networks import MLP
@@ -23,6 +24,14 @@ def sized(rows: int, hidden: tuple[int, ...]) -> Model:
 
 def test_auto_takes_chains_for_a_small_model_and_says_why() -> None:
     engine, why = choose("auto", sized(100, (10,)))
+    assert engine == Mclmc(steps=MOST_STEPS)
+    assert why.startswith("mclmc: 100 rows and 101 weights are few enough")
+    engine, _ = choose("auto", sized(2000, (16, 16)))
+    assert engine == Mclmc(steps=LEAST_STEPS)
+
+
+def test_auto_takes_exact_chains_where_draws_are_asked_for_until_there_are_enough() -> None:
+    engine, why = choose("auto", sized(100, (10,)), along=True)
     assert engine == Hmc()
     assert why.startswith("hmc: 100 rows and 101 weights are few enough")
 
@@ -39,11 +48,11 @@ def test_auto_takes_minibatches_for_many_rows_or_weights_and_says_why(
 def test_auto_takes_chains_of_minibatches_where_draws_are_asked_for_until_there_are_enough() -> None:
     engine, why = choose("auto", sized(405_000, (10,)), along=True)
     assert engine.has_chains
-    assert why.startswith("sgld: 405000 rows × 101 weights are too much for exact chains")
+    assert why.startswith("sgld: 405000 rows × 101 weights are too much for chains that see all rows")
 
 
 def test_a_prior_alone_counts_no_rows() -> None:
-    assert choose("auto", sized(0, (10,)))[1].startswith("hmc: 0 rows")
+    assert choose("auto", sized(0, (10,)))[1].startswith("mclmc: 0 rows")
 
 
 def test_an_engine_with_settings_is_taken_as_it_is() -> None:

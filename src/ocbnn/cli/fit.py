@@ -78,7 +78,7 @@ def fit(
         bool, typer.Option("--compare/--no-compare", help="Also fit without the rules, to compare.", **RUN)
     ] = True,
     engine: Annotated[
-        str | None, typer.Option(help="auto (default), hmc, nuts, svgd, bbb, sgld or ensemble.", **RUN)
+        str | None, typer.Option(help="auto (default), mclmc, hmc, nuts, svgd, bbb, sgld or ensemble.", **RUN)
     ] = None,
     draws: Annotated[
         int | None, typer.Option(min=1, help="Draws of each chain; in all, without chains.", **RUN)

@@ -81,6 +81,11 @@ def _suited(model: Model, along: bool) -> tuple[Engine, str]:
     rows = 0 if model.data is None else len(model.data.inputs)
     work = max(rows, 1) * model.size
     if model.size <= MOST_WEIGHTS and work <= MOST_WORK:
+        if along:
+            return Hmc(), (
+                f"hmc: {rows} rows and {model.size} weights are few enough for chains that are exact in the "
+                "limit, and draws until an effective sample size are asked for"
+            )
         steps = int(min(max(STEPS_OF_WORK / work, LEAST_STEPS), MOST_STEPS))
         return Mclmc(steps=steps), (
             f"mclmc: {rows} rows and {model.size} weights are few enough for chains that see all rows"
