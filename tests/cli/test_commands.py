@@ -15,6 +15,7 @@ from ocbnn import __version__
 from ocbnn.cli import app
 from ocbnn.cli.command import FOLDER, keep_compiled
 from ocbnn.cli.voice import suggested
+from ocbnn.estimators.folder import load
 from ocbnn.estimators.folder import save as save_model
 from small_estimators import small_regressor
 
@@ -110,6 +111,40 @@ class TestFit:
         assert "x (2), age (1)" in re.sub(r"\s+", " ", result.stderr)
 
     @pytest.mark.slow
+    def test_rows_with_missing_values_are_kept_with_an_indicator(self, own_files, small_budget):
+        table = small_table()
+        table.loc[[3, 4, 9], "x"] = None
+        table.loc[7, "ward"] = None
+        table.loc[8, "age"] = None
+        table.to_csv(own_files / "table.csv", index=False)
+        out = own_files / "gaps"
+        done = fit(own_files, out, "--missing", "indicator")
+        assert done.exit_code == 0, done.output
+        assert "left out" not in done.output
+        known = load(out)
+        assert known.schema_.with_indicator == ("x", "ward", "age")
+        assert run("enforce", out, "--out", own_files / "enforced").exit_code == 0
+        new = own_files / "new.csv"
+        predicted = run("predict", own_files / "enforced", own_files / "table.csv", "--out", new)
+        assert "high: it does not apply to 3 rows without a value that it needs" in words(predicted)
+        assert pd.read_csv(new)["prediction"].notna().all()
+        assert run("check", out).exit_code in (0, 1)
+        page = own_files / "report.html"
+        assert run("report", out, "--table", own_files / "table.csv", "--out", page).exit_code == 0
+        assert "missing values; a missing value enters as the mean" in page.read_text()
+        assert "to 3 rows without a value that it needs" in page.read_text()
+
+    def test_a_column_that_was_complete_leaves_a_row_without_it_empty(self, files, tmp_path):
+        table = small_table()
+        table.loc[2, "x"] = None
+        table.to_csv(tmp_path / "new.csv", index=False)
+        done = run("predict", files / "model", tmp_path / "new.csv", "--out", tmp_path / "out.csv")
+        assert "fit with --missing indicator" in words(done)
+        assert (
+            pd.read_csv(tmp_path / "out.csv")["prediction"].isna().tolist()
+            == [False] * 2 + [True] + [False] * 57
+        )
+
     def test_classes_and_levels_that_are_rare_do_not_break_the_held_out_rows(self, own_files, small_budget):
         table = small_table()
         table.loc[7, "ward"] = "rare"

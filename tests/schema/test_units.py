@@ -385,3 +385,71 @@ class TestSchema:
     def test_a_damaged_file_is_refused_with_the_reason(self, stored, said):
         with pytest.raises(SchemaError, match=said):
             Schema.from_json(stored)
+
+
+class TestMissingValues:
+    GAPS = pd.DataFrame(
+        {
+            "age": [31.0, np.nan, 57.0, 90.0],
+            "dose": [1.0, 10.0, np.nan, np.nan],
+            "prior": [True, None, False, True],
+            "ward": ["ICU", None, "ICU", "ER"],
+            "weight": [70.0, 80.0, 65.0, 90.0],
+        }
+    )
+
+    @pytest.fixture
+    def gaps(self):
+        declared = {"dose": {"transform": "log", "offset": 1.0}, "prior": {"kind": "binary"}}
+        return Schema.infer(self.GAPS, columns=declared, missing="indicator")
+
+    def test_model_inputs_are_those_of_the_mean_beside_a_column_that_says_what_was_missing(self, gaps):
+        filled = self.GAPS.assign(
+            age=self.GAPS["age"].fillna(self.GAPS["age"].mean()),
+            dose=self.GAPS["dose"].fillna(self.GAPS["dose"].mean()),
+            prior=[1.0, 2 / 3, 0.0, 1.0],
+        )
+        columns = []
+        for name in ("age", "dose", "prior"):
+            column = gaps.column(name)
+            values = np.log(filled[name] + 1) if name == "dose" else filled[name].astype(float)
+            columns += [(values - column.center) / column.scale, self.GAPS[name].isna()]
+        columns += [self.GAPS["ward"] == "ER", self.GAPS["ward"] == "ICU", self.GAPS["ward"].isna()]
+        weight = self.GAPS["weight"]
+        columns.append((weight - weight.mean()) / weight.std(ddof=0))
+        inputs = gaps.to_model(gaps.encode(self.GAPS))
+        np.testing.assert_allclose(inputs, np.column_stack(columns).astype(float), rtol=1e-13)
+        assert gaps.width == inputs.shape[1] == 10
+
+    def test_the_center_is_the_mean_of_what_is_there(self, gaps):
+        assert gaps.column("age").center == gaps.column("age").mean == pytest.approx(178 / 3)
+        assert [column.missing for column in gaps.columns] == [1, 2, 1, 1, 0]
+        assert gaps.with_indicator == ("age", "dose", "prior", "ward")
+
+    def test_model_inputs_go_back_with_their_gaps(self, gaps):
+        coded = gaps.encode(self.GAPS)
+        np.testing.assert_allclose(gaps.to_raw(gaps.to_model(coded)), coded, rtol=1e-12)
+        decoded = gaps.decode(coded)
+        assert decoded["ward"].fillna("none").tolist() == ["ICU", "none", "ICU", "ER"]
+        assert np.array_equal(decoded["age"].isna(), self.GAPS["age"].isna())
+        assert gaps.complete(coded).tolist() == [True, False, False, False]
+
+    def test_a_stored_schema_keeps_its_indicators_and_one_without_them_is_as_before(self, gaps, schema):
+        assert Schema.from_json(json.loads(json.dumps(gaps.to_json()))) == gaps
+        assert not {"indicator", "mean"} & set(schema.to_json()["columns"][0])
+        without = Schema.infer(self.GAPS, columns={"prior": {"kind": "binary"}})
+        assert not {"indicator", "mean"} & set(without.to_json()["columns"][0])
+
+    def test_a_value_missing_in_a_column_that_was_complete_is_refused_with_its_row(self, gaps):
+        with pytest.raises(SchemaError, match=r"'weight' has no value in row 1.*missing='indicator'"):
+            gaps.encode(self.GAPS.assign(weight=[1.0, np.nan, 2.0, 3.0]))
+        with pytest.raises(SchemaError, match="'weight' is nan in row 0"):
+            gaps.to_model(np.array([[1.0, 1.0, 1.0, 0.0, np.nan]]))
+
+    def test_an_unseen_label_beside_a_gap_is_refused_with_its_row(self, gaps):
+        with pytest.raises(SchemaError, match="unseen category 'lab' in row 2"):
+            gaps.encode(self.GAPS.assign(ward=[None, "ICU", "lab", "ER"]))
+
+    def test_another_way_of_missing_values_is_refused(self):
+        with pytest.raises(SchemaError, match=r"'drop' cannot be the way of missing values.*'indicator'"):
+            Schema.infer(self.GAPS, missing="drop")

@@ -252,7 +252,7 @@ def schema_difference(known: Schema, given: Schema) -> str | None:
     if known.names != given.names:
         return f"its columns are {', '.join(known.names)}, those given {', '.join(given.names)}"
     pairs: list[tuple[Any, Any, tuple[str, ...]]] = [
-        (own, other, ("kind", "levels", "transform", "center", "scale", "offset"))
+        (own, other, ("kind", "levels", "transform", "center", "scale", "offset", "indicator", "mean"))
         for own, other in zip(known.columns, given.columns, strict=True)
     ]
     if known.target is not None and given.target is not None:

@@ -38,6 +38,7 @@ def fit(
     task: command.Task = None,
     columns: command.Columns = None,
     ignore: command.Ignore = None,
+    missing: command.Missing = None,
     decimal: command.Decimal = ".",
     prior: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="A prior that `ocbnn learn-prior` wrote.", **MODEL)
@@ -126,6 +127,9 @@ def fit(
             )
         learnt = None if prior is None else AmortizedPrior.load(prior)
         told = {} if settings is None else read_settings(settings)
+        missing = told.get("missing") if missing is None else missing
+        if learnt is not None and missing is not None:
+            raise command.InputError("--missing: the prior brings its columns; leave it out with --prior.")
         read = read_inputs(
             table,
             target,
@@ -135,6 +139,7 @@ def fit(
             columns=columns,
             ignore=ignore,
             decimal=decimal,
+            missing=missing,
             schema=None if learnt is None else learnt.schema,
         )
         refuse_constant(read)
@@ -146,6 +151,7 @@ def fit(
             hidden=widths,
             tolerance=tolerance,
             class_weight=class_weight,
+            missing=missing,
             engine=None if quick else engine,
             draws=draws,
             chains=chains,
@@ -240,6 +246,7 @@ def lint(
     task: command.Task = None,
     columns: command.Columns = None,
     ignore: command.Ignore = None,
+    missing: command.Missing = None,
     decimal: command.Decimal = ".",
     json: command.AsJson = False,
     quiet: command.Quiet = False,
@@ -257,7 +264,15 @@ def lint(
         from ocbnn.linting import lint as find
 
         read = read_inputs(
-            table, target, rules, voice, task=task, columns=columns, ignore=ignore, decimal=decimal
+            table,
+            target,
+            rules,
+            voice,
+            task=task,
+            columns=columns,
+            ignore=ignore,
+            decimal=decimal,
+            missing=missing,
         )
         findings = find(read.rules, read.schema, read.frame)
         if json:
@@ -308,7 +323,7 @@ def refuse_constant(read: Inputs) -> None:
         command.InputError: a column, or the target, with one value in all rows.
     """
     for name in (read.target, *read.schema.names):
-        if read.adopted or name in read.columns or read.frame[name].nunique() > 1:
+        if read.adopted or name in read.columns or read.frame[name].nunique(dropna=False) > 1:
             continue
         same = f"{name!r} is {read.frame[name].iloc[0]!s} in every row"
         if name == read.target:

@@ -157,6 +157,10 @@ def split_rows(
     for group in np.unique(groups):
         members = generator.permutation(np.flatnonzero(groups == group))
         held[members[: int(share * len(members))]] = True
+    for name in schema.with_indicator:
+        absent = frame[name].isna().to_numpy(dtype=bool)
+        if not absent[~held].any():
+            held &= ~absent  # the fit must have seen a missing value, or none can be predicted
     if held.any():
         voice.say(
             f"{int(held.sum()):,} of {len(frame):,} rows are held out of the fit, to see on them whether "

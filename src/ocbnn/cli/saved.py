@@ -12,6 +12,8 @@ from ocbnn.cli import command
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ocbnn.cli.voice import Voice
+
 METHODS = ("truncate", "draws")
 
 
@@ -39,7 +41,8 @@ def predict(
 ) -> None:
     """Predict new rows: one line for each, in their order, with intervals and the sources of uncertainty.
 
-    A row with a missing value gets an empty line.
+    A row with a missing value gets an empty line, unless the model was fitted with --missing indicator to
+    rows in which that column is missing too.
 
     Example:  ocbnn predict model/ new.csv --interval 0.9 --out predictions.csv
     """
@@ -59,9 +62,10 @@ def predict(
         frame = tables.read_table(table, voice, decimal)
         kept = list(dict.fromkeys(keep or ()))
         tables.require_columns(frame, [*estimator.schema_.names, *kept], table)
-        complete = tables.complete_rows(frame, estimator.schema_.names, voice)
+        complete = tables.complete_rows(frame, tables.needed_columns(estimator.schema_), voice)
         with voice.hearing_warnings():
             predicted = predictions(estimator, complete, interval)
+        tell_lacking(estimator, complete, voice)
         for name in kept:
             if name in predicted:
                 raise command.InputError(
@@ -77,8 +81,20 @@ def predict(
             voice.say(f"{len(predicted):,} rows predicted, in {out}.")
 
 
+def tell_lacking(estimator: Any, rows: pd.DataFrame, voice: Voice) -> None:
+    """Say to how many rows an enforced rule does not apply, because a value that it needs is missing."""
+    from ocbnn.checking.explain import lacking_words
+
+    schema = estimator.schema_
+    coded = schema.encode(rows)
+    for rule in estimator.posterior_.rules_in_force:
+        lacking = int(rule.lacks_value(coded, schema).sum())
+        if lacking:
+            voice.say(f"{rule.name or rule.text(schema)}: {lacking_words(lacking)}.", "yellow")
+
+
 def predictions(estimator: Any, rows: pd.DataFrame, interval: float) -> pd.DataFrame:
-    """What the model says of complete rows, a column for each figure."""
+    """What the model says of rows without unknown missing values, a column for each figure."""
     import pandas as pd
 
     from ocbnn.posterior.predict import predict

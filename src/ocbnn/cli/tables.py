@@ -193,7 +193,7 @@ class Inputs:
     """A table as it was understood, with its rules.
 
     Attributes:
-        frame: the complete rows, inputs and target.
+        frame: the rows, inputs and target; complete but for columns with an indicator of missing values.
         schema: of the whole table.
         rules: as constraints.
         columns: what was declared about columns, for estimators.
@@ -223,6 +223,7 @@ def read_inputs(
     columns: Path | None = None,
     ignore: Sequence[str] | None = None,
     decimal: str = ".",
+    missing: str | None = None,
     schema: Schema | None = None,
 ) -> Inputs:
     """The table, schema and rules behind three files; a schema that is given is that of a learnt prior.
@@ -239,13 +240,13 @@ def read_inputs(
         raise InputError(f"{target!r} is the target, so it cannot be ignored.")
     frame = frame.drop(columns=list(ignore or ()))
     if schema is None:
-        known = _inferred(frame, target, task, declared, table)
+        known = _inferred(frame, target, table, task=task, columns=declared, missing=missing)
     else:
         known = schema
         _require_fitting(schema, target, task, columns)
         require_columns(frame, schema.names, table)
     constraints = () if rules is None else load_rules(rules, known)
-    complete = complete_rows(frame, [*known.names, target], voice)
+    complete = complete_rows(frame, [*needed_columns(known), target], voice)
     return Inputs(complete, known, constraints, declared, adopted=schema is not None)
 
 
@@ -253,9 +254,13 @@ def read_unseen(table: Path, schema: Schema, voice: Voice, decimal: str = ".") -
     """Complete rows of a table with all columns of a model and its target."""
     frame = read_table(table, voice, decimal)
     assert schema.target is not None
-    wanted = [*schema.names, schema.target.name]
-    require_columns(frame, wanted, table)
-    return complete_rows(frame, wanted, voice)
+    require_columns(frame, [*schema.names, schema.target.name], table)
+    return complete_rows(frame, [*needed_columns(schema), schema.target.name], voice)
+
+
+def needed_columns(schema: Schema) -> list[str]:
+    """The input columns in which every row needs a value: those without an indicator of missing ones."""
+    return [column.name for column in schema.columns if not column.indicator]
 
 
 def require_columns(frame: pd.DataFrame, names: Iterable[str], path: Path) -> None:
@@ -293,15 +298,13 @@ def complete_rows(frame: pd.DataFrame, names: Sequence[str], voice: Voice) -> pd
     shown = ", ".join(rows) + (", …" if count > SHOWN_ROWS else "")
     voice.say(
         f"{count:,} of {len(frame):,} rows have missing values and are left out: rows {shown}, counted from "
-        f"0. Missing in: {where}. To keep them, fill the values first.",
+        f"0. Missing in: {where}. To keep them, fill the values first, or fit with --missing indicator.",
         "yellow",
     )
     return frame[~incomplete]
 
 
-def _inferred(
-    frame: pd.DataFrame, target: str, task: str | None, declared: Mapping[str, Any], table: Path
-) -> Schema:
+def _inferred(frame: pd.DataFrame, target: str, table: Path, **options: Any) -> Schema:
     from ocbnn.schema import Schema
 
     for name in frame.columns:
@@ -311,7 +314,7 @@ def _inferred(
                 f"these row numbers? Leave them out with --ignore '{name}', or rename the column."
             )
     try:
-        return Schema.infer(frame, target=target, task=task, columns=declared)  # type: ignore[arg-type]
+        return Schema.infer(frame, target=target, **options)
     except SchemaError as error:
         text = str(error)
         if "columns=" in text or "drop" in text.lower():

@@ -53,6 +53,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     prior: Any
     tolerance: Any
     columns: Any
+    missing: Any
     draws: Any
     chains: Any
     batch: Any
@@ -139,7 +140,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             declared[name] = (
                 {**declared.get(name, {}), **options} if isinstance(options, Mapping) else options
             )
-        schema = Schema.infer(frame, target=target, task=self.task, columns=declared)
+        schema = Schema.infer(frame, target=target, task=self.task, columns=declared, missing=self.missing)
         return tables.guessed_kinds(in_sorted_order(schema), frame, self.columns)
 
     def _free_columns(self, schema: Schema) -> frozenset[str]:
@@ -429,6 +430,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = self.missing == "indicator"
         return tags
 
 

@@ -33,6 +33,9 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
         noise: standard deviation of y around the function, in units of y; learnt unless given.
         tolerance: the share of violation accepted of rules that do not say it themselves.
         columns: what to declare about columns: {"age": {"bounds": (18, None), "transform": "log"}}.
+        missing: "indicator" lets values be missing: a number enters as the mean of the others, with a
+            further input that is 1 where it is missing; a missing category is a level of its own. Default:
+            None, missing values are refused.
         draws: of each chain (engines without chains: in all).
         chains: chains, particles or networks of an ensemble, side by side.
         batch: rows of a minibatch, for engines that take them; by the number of rows unless given.
@@ -66,6 +69,7 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
         noise: float | None = None,
         tolerance: float | None = None,
         columns: Any = None,
+        missing: str | None = None,
         draws: int | None = None,
         chains: int | None = None,
         batch: int | None = None,

@@ -48,6 +48,7 @@ SIMPLE: Mapping[str, Any] = {
     "prior": float,
     "tolerance": float,
     "class_weight": str,
+    "missing": str,
     "cores": int,
 }
 """Options that are one number, text or list."""

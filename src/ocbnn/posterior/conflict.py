@@ -206,7 +206,7 @@ def _changes(
     outside = np.zeros((0, inside.shape[1]))
     if data is not None:
         rows = schema.to_raw(np.asarray(data.inputs, dtype=float))
-        outside = rows[~rule.rule.region.contains(rows, schema)]
+        outside = rows[~rule.rule.applies(rows, schema)]
     coded = np.concatenate([inside, outside])
     here, there = point_predictions(with_rule, coded), point_predictions(without_rule, coded)
     change = change_sizes(here, there)

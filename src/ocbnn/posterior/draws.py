@@ -23,6 +23,7 @@ from jaxtyping import Bool, Float
 
 from ocbnn._version import __version__
 from ocbnn.checking.draws import Drawn, evenly, rule_name
+from ocbnn.checking.explain import lacking_words
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.engines import ENGINES
 from ocbnn.inference.result import Result, RuleOutcome
@@ -274,12 +275,17 @@ EMPIRICAL = (
 
 
 def data_choices(model: Model, outcomes: Sequence[RuleOutcome]) -> list[str]:
-    """Every choice that depends on the rows, in words: transforms and scales, points and strengths."""
+    """Every choice that depends on the rows, in words: scales, missing values, points, strengths."""
     schema, said = model.schema, list[str]()
     if schema is None:
         return said
+    coded = None if model.data is None else schema.to_raw(np.asarray(model.data.inputs, dtype=float))
     for column in schema.columns:
         name, offset = column.name, f"{column.offset:.4g}"
+        if column.indicator:
+            level = "a level of its own"
+            instead = level if column.levels else f"the mean {column.mean:.4g}, with an indicator"
+            said.append(f"{name}: {column.missing:,} missing values; a missing value enters as {instead}")
         if (column.transform, column.center, column.scale) in (("none", 0.0, 1.0), ("standardize", 0.0, 1.0)):
             continue
         value = {"log": f"log({name} + {offset})", "asinh": f"asinh({name} / {offset})"}
@@ -300,6 +306,9 @@ def data_choices(model: Model, outcomes: Sequence[RuleOutcome]) -> list[str]:
             f"{name}: {rule['points'] - rule['points_found']:,} points drawn and {rule['points_found']:,} "
             f"found where networks broke it; strength {rule['strength']:.4g}, {found}"
         )
+        lacking = 0 if coded is None else int(term.rule.lacks_value(coded, schema).sum())
+        if lacking:
+            said.append(f"{name}: {lacking_words(lacking)}")
     return said
 
 

@@ -119,7 +119,9 @@ def typical_case(
     """
     schema = posterior.schema
     if term is None:
-        return _medians(schema, _cases(schema, rows, seed, TYPICAL))
+        cases = _cases(schema, rows, seed, TYPICAL)
+        whole = cases[schema.complete(cases)]
+        return _medians(schema, whole if len(whole) else _cases(schema, None, seed, TYPICAL))
     points = term.fresh_inputs(TYPICAL, seed)
     case = _medians(schema, points)
     ruled = [index for index, name in enumerate(schema.names) if name in term.rule.region.columns()]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
+from ocbnn.checking.explain import lacking_words
 from ocbnn.checking.figures import Figure
 from ocbnn.plots.slices import value_text
 from ocbnn.posterior.calibration import Bin
@@ -275,6 +276,8 @@ def conflict_sentence(rule: RuleFacts) -> tuple[Tone, str] | None:
         rows = f"In {recorded.against:,} of {recorded.inside:,} held-out rows where it applies"
         parts.append(f"{rows} ({percent(share)}), the recorded outcome violates the rule.")
         tone = "unclear" if share > max(tolerance, 0.02) else "met"
+    if recorded is not None and recorded.unknown:
+        parts.append(f"Of the held-out rows, {lacking_words(recorded.unknown)}.")
     if rule.without is not None and not rule.is_predictive:
         share = rule.without.violation.value
         within = "" if share > tolerance else ", which is within the tolerance"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -19,12 +19,17 @@ Label = str | int | float | bool
 Kind = Literal["continuous", "integer", "binary", "category"]
 Transform = Literal["standardize", "log", "asinh", "none"]
 Task = Literal["regression", "classification"]
+Missing = Literal["indicator"]
 
 _UNWRITABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Control characters other than tab and line ends, halves of surrogate pairs, and what is no character."""
 
 LARGEST_INTEGER = 2.0**53
 """Beyond it, float64 no longer tells neighbouring integers apart."""
+
+
+_LATER = {"guessed": False, "indicator": False, "mean": 0.0}
+"""Fields that files of earlier versions do not have, with what they mean there."""
 
 
 class _Stored:
@@ -36,8 +41,9 @@ class _Stored:
         for name, value in stored.items():
             if isinstance(value, tuple):
                 stored[name] = [None if isinstance(v, float) and math.isinf(v) else v for v in value]
-        if not stored.get("guessed", True):
-            del stored["guessed"]  # files without it can be read by versions that do not know it
+        for name, default in _LATER.items():
+            if name in stored and stored[name] == default:
+                del stored[name]  # files without it can be read by versions that do not know it
         return stored
 
     @classmethod
@@ -73,6 +79,9 @@ class Column(_Stored):
         missing: how many rows had no value when the schema was inferred.
         guessed: whether an integer or binary kind is only what the rows at hand looked like, so that a new
             case may hold any number.
+        indicator: whether "has no value" is a model input of its own. Such a value is coded NaN; in a column
+            without the indicator it is refused.
+        mean: what enters in place of a missing number, raw units: the mean of the rows that have one.
     """
 
     name: str
@@ -87,6 +96,8 @@ class Column(_Stored):
     offset: float = 0.0
     missing: int = 0
     guessed: bool = False
+    indicator: bool = False
+    mean: float = 0.0
 
     def __post_init__(self) -> None:
         require_name(self.name)
@@ -96,10 +107,11 @@ class Column(_Stored):
         set_field(self, "observed", _pair(self.observed, f"the observed range of column {self.name!r}"))
         set_field(self, "bounds", _pair(self.bounds, f"the bounds of column {self.name!r}"))
         set_field(self, "levels", labels_tuple(self.levels, f"the levels of column {self.name!r}"))
-        for name in ("center", "scale", "offset"):
+        for name in ("center", "scale", "offset", "mean"):
             set_field(self, name, float(getattr(self, name)))
         set_field(self, "missing", int(self.missing))
         set_field(self, "guessed", bool(self.guessed))
+        set_field(self, "indicator", bool(self.indicator))
         _require_scaling(self.center, self.scale, f"column {self.name!r}")
         if self.kind == "category":
             if not self.levels:
@@ -117,14 +129,20 @@ class Column(_Stored):
 
     @property
     def width(self) -> int:
-        """How many model inputs the column takes: one, or one per level."""
-        return len(self.levels) if self.kind == "category" else 1
+        """How many model inputs the column takes: one, or one per level; one more for the indicator."""
+        return (len(self.levels) if self.kind == "category" else 1) + self.indicator
 
     def encode(self, series: pd.Series) -> np.ndarray:
-        """Raw values as (n,) coded ones: numbers as they are, truth values as 0/1, labels as indices."""
+        """Raw values as (n,) coded ones: numbers as they are, truth values as 0/1, labels as indices.
+
+        A missing value is NaN; it is refused where the column has no indicator.
+        """
+        absent = reading.missing(series)
+        if not self.indicator:
+            reading.require_present(absent, series.index, self.name)
         if self.kind == "category":
-            return reading.codes_of(series, self.name, self.levels).astype(np.float64)
-        reading.require_present(reading.missing(series), series.index, self.name)
+            codes = reading.codes_of(series, self.name, self.levels, optional=True)
+            return np.where(absent, np.nan, codes)
         values = reading.read_numbers(series, self.name)
         if not self.guessed:
             self.require_kind(values, series.index)
@@ -152,21 +170,33 @@ class Column(_Stored):
     def decode(self, coded: np.ndarray) -> pd.Series:
         """(n,) coded values as raw ones: labels for a category, integers where all are whole."""
         if self.kind == "category":
-            return pd.Series(labels_array(self.levels)[self._codes(coded)], name=self.name)
+            absent = np.isnan(coded)
+            labels = labels_array(self.levels)[self._codes(np.where(absent, 0.0, coded))]
+            return pd.Series(np.where(absent, None, labels) if absent.any() else labels, name=self.name)
         whole = self.kind != "continuous" and np.array_equal(coded, np.round(coded))
         return pd.Series(coded.astype(np.int64) if whole else coded.astype(np.float64), name=self.name)
 
     def to_model(self, coded: np.ndarray) -> np.ndarray:
-        """(n,) coded values as (n, width) model inputs."""
+        """(n,) coded values as (n, width) model inputs; the last one is 1 where the value is missing.
+
+        A missing number enters as the mean, a missing category as none of its levels.
+        """
+        absent = np.isnan(coded)[:, None]
+        present = np.where(absent[:, 0], 0.0 if self.kind == "category" else self.mean, coded)
         if self.kind == "category":
-            return np.eye(len(self.levels))[self._codes(coded)]
-        return ((self.transformed(coded) - self.center) / self.scale)[:, None]
+            inputs = np.eye(len(self.levels))[self._codes(present)] * ~absent
+        else:
+            inputs = ((self.transformed(present) - self.center) / self.scale)[:, None]
+        return np.concatenate([inputs, absent], axis=1) if self.indicator else inputs
 
     def to_raw(self, inputs: np.ndarray) -> np.ndarray:
         """(n, width) model inputs as (n,) coded values: the inverse of `to_model`.
 
         An input between two integers, or between levels, goes to the nearest.
         """
+        if self.indicator:
+            known = replace(self, indicator=False).to_raw(inputs[:, :-1])
+            return np.where(inputs[:, -1] > 0.5, np.nan, known)
         if self.kind == "category":
             return np.argmax(inputs, axis=1).astype(np.float64)
         values = inputs[:, 0] * self.scale + self.center

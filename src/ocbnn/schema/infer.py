@@ -29,8 +29,22 @@ COLUMN_OPTIONS = ("kind", "unit", "bounds", "transform", "levels", "offset")
 TARGET_OPTIONS = ("unit", "levels")
 
 
-def infer_column(series: pd.Series, name: str, declared: Mapping[str, Any]) -> Column:
-    """The column the series shows, corrected by what was declared."""
+def infer_column(
+    series: pd.Series, name: str, declared: Mapping[str, Any], *, indicate: bool = False
+) -> Column:
+    """The column the series shows, corrected by what was declared.
+
+    Args:
+        series: the values.
+        name: of the column.
+        declared: about it.
+        indicate: give the column an indicator of missing values, if it has any.
+    """
+    column = _inferred(series, name, declared)
+    return replace(column, indicator=True) if indicate and column.missing else replace(column, mean=0.0)
+
+
+def _inferred(series: pd.Series, name: str, declared: Mapping[str, Any]) -> Column:
     options = _checked(declared, name, COLUMN_OPTIONS)
     absent = _require_some(series, name)
     unit, count = options.get("unit"), int(absent.sum())
@@ -57,6 +71,7 @@ def infer_column(series: pd.Series, name: str, declared: Mapping[str, Any]) -> C
         transform=transform,
         offset=_turn(values[~absent], name, options.get("offset")) if transform == "asinh" else 0.0,
         missing=count,
+        mean=float(np.mean(values[~absent])) if count else 0.0,
     )
     column.require_kind(values, series.index)
     if kind == "binary" and options.get("bounds") is not None and column.bounds != (0, 1):

@@ -197,7 +197,9 @@ def require_present(absent: np.ndarray, index: pd.Index, name: str) -> None:
         count = int(absent.sum())
         raise SchemaError(
             f"Column {name!r} has no value in {first_row(index, absent)}"
-            f"{f' and {count - 1} more' if count > 1 else ''}; fill missing values or drop these rows first."
+            f"{f' and {count - 1} more' if count > 1 else ''}; fill missing values or drop these rows first. "
+            "A column with missing values among the rows of the fit can have an indicator: "
+            "missing='indicator'."
         )
 
 
@@ -223,17 +225,27 @@ def _tidied(labels: list[Any], *, keep_floats: bool) -> list[Label]:
     return tidy
 
 
-def codes_of(series: pd.Series, name: str, levels: Sequence[Label], what: str = "category") -> np.ndarray:
-    """The (n,) index of each value among the levels.
+def codes_of(
+    series: pd.Series,
+    name: str,
+    levels: Sequence[Label],
+    what: str = "category",
+    *,
+    optional: bool = False,
+) -> np.ndarray:
+    """The (n,) index of each value among the levels; −1 for a missing one where values are optional.
 
     Raises:
         SchemaError: a missing value, or one that is not among the levels, with its row.
     """
-    require_present(missing(series), series.index, name)
+    absent = missing(series)
+    if not optional:
+        require_present(absent, series.index, name)
     positions, labels = read_labels(series, name)
     lookup = {level: code for code, level in enumerate(levels)}
-    codes = np.array([lookup.get(label, -1) for label in labels], dtype=np.int64)[positions]
-    unseen = codes < 0
+    # The position of a missing value is −1: the last of these.
+    codes = np.array([*(lookup.get(label, -1) for label in labels), -1], dtype=np.int64)[positions]
+    unseen = (codes < 0) & ~absent
     if unseen.any():
         label = labels[positions[int(np.argmax(unseen))]]
         raise SchemaError(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 import pandas as pd
 
 from ocbnn.errors import SchemaError
 from ocbnn.schema import infer
-from ocbnn.schema.columns import Column, Target, Task, require_name
+from ocbnn.schema.columns import Column, Missing, Target, Task, require_choice, require_name
 from ocbnn.schema.reading import did_you_mean, listed
 
 
@@ -41,6 +41,7 @@ class Schema:
         target: str | pd.Series | None = None,
         task: Task | None = None,
         columns: Mapping[str, Mapping[str, Any]] | None = None,
+        missing: Missing | None = None,
     ) -> Self:
         """The schema a table shows.
 
@@ -50,6 +51,8 @@ class Schema:
             task: "regression" or "classification", where the guess is wrong.
             columns: per column, what to declare: kind, unit, bounds, transform, levels, offset. For the
                 target, by its name or as "y": unit, levels (all classes, also those that do not occur).
+            missing: "indicator" gives each column with missing values a further model input, 1 where the
+                value is missing; default: None, `encode` refuses missing values.
 
         Raises:
             SchemaError: a table that cannot be read, or a declaration that does not fit it.
@@ -58,6 +61,8 @@ class Schema:
         ('age', 'ward')
         """
         declared = declarations(columns)
+        if missing is not None:
+            require_choice(missing, get_args(Missing), "the way of missing values, or None to refuse them")
         _require_frame(frame)
         outcome, inputs = _target_and_inputs(frame, target)
         name = "y" if outcome is None or outcome.name is None else str(outcome.name)
@@ -74,7 +79,12 @@ class Schema:
         if task is not None and outcome is None:
             raise SchemaError(f"The task {task!r} needs a target: Schema.infer(frame, target=…).")
         return cls(
-            tuple(infer.infer_column(frame[column], column, declared.get(column, {})) for column in inputs),
+            tuple(
+                infer.infer_column(
+                    frame[column], column, declared.get(column, {}), indicate=missing == "indicator"
+                )
+                for column in inputs
+            ),
             None if outcome is None else infer.infer_target(outcome, name, task, declared.get(name, {})),
         )
 
@@ -103,8 +113,15 @@ class Schema:
             return False
         return name == self.target.name or (name == "y" and "y" not in self.names)
 
+    @property
+    def with_indicator(self) -> tuple[str, ...]:
+        """The names of the columns that may have missing values."""
+        return tuple(column.name for column in self.columns if column.indicator)
+
     def encode(self, frame: pd.DataFrame) -> np.ndarray:
         """Raw rows as (n, Q) coded ones; other columns and the order of columns do not matter.
+
+        A missing value is NaN where its column has an indicator.
 
         Raises:
             SchemaError: a missing column, a missing or infinite value, an unseen category; with its place.
@@ -143,6 +160,10 @@ class Schema:
             [column.to_raw(block) for column, block in zip(self.columns, blocks, strict=True)], axis=1
         )
 
+    def complete(self, coded: np.ndarray) -> np.ndarray:
+        """Which of the coded rows (n, Q) have a value in every column."""
+        return ~np.isnan(coded).any(axis=1)
+
     def values(self, coded: np.ndarray) -> dict[str, np.ndarray]:
         """The (n,) coded columns by name: what expressions evaluate on."""
         return {name: coded[..., i] for i, name in enumerate(self.names)}
@@ -171,8 +192,11 @@ class Schema:
         values = np.asarray(coded, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != len(self.columns):
             raise SchemaError(f"Coded rows have the shape (n, {len(self.columns)}), not {values.shape}.")
-        if not np.isfinite(values).all():
-            row, position = np.argwhere(~np.isfinite(values))[0]
+        wrong = ~np.isfinite(values) & ~(
+            np.isnan(values) & np.array([column.indicator for column in self.columns])
+        )
+        if wrong.any():
+            row, position = np.argwhere(wrong)[0]
             raise SchemaError(f"Column {self.names[position]!r} is {values[row, position]} in row {row}.")
         return values
 
