@@ -145,6 +145,23 @@ class TestFit:
             == [False] * 2 + [True] + [False] * 57
         )
 
+    def test_a_target_on_a_log_scale_is_predicted_in_its_own_units(self, own_files, small_budget):
+        table = small_table()
+        table["y"] = 10 ** table["y"]
+        table.to_csv(own_files / "table.csv", index=False)
+        out = own_files / "logged"
+        assert fit(own_files, out, "--target-transform", "log").exit_code == 0
+        assert load(out).schema_.target.is_log
+        predicted = run("predict", out, own_files / "table.csv", "--out", own_files / "out.csv")
+        assert predicted.exit_code == 0, predicted.output
+        assert (pd.read_csv(own_files / "out.csv")["lower"] > 0).all()
+        assert run("check", out).exit_code in (0, 1)
+        table.loc[3, "y"] = -1
+        table.to_csv(own_files / "table.csv", index=False)
+        refused = fit(own_files, own_files / "other", "--target-transform", "log")
+        assert refused.exit_code == 2
+        assert "row 3 has -1.0" in words(refused)
+
     def test_classes_and_levels_that_are_rare_do_not_break_the_held_out_rows(self, own_files, small_budget):
         table = small_table()
         table.loc[7, "ward"] = "rare"

@@ -453,3 +453,46 @@ class TestMissingValues:
     def test_another_way_of_missing_values_is_refused(self):
         with pytest.raises(SchemaError, match=r"'drop' cannot be the way of missing values.*'indicator'"):
             Schema.infer(self.GAPS, missing="drop")
+
+
+class TestLogTarget:
+    Y = pd.Series([1.0, 10.0, 100.0, 3.0], name="cost")
+
+    @pytest.fixture
+    def cost(self):
+        frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 5.0]})
+        return Schema.infer(frame, target=self.Y, columns={"cost": {"transform": "log"}}).target
+
+    def test_the_model_is_of_the_standardised_log(self, cost):
+        logs = np.log(self.Y.to_numpy())
+        np.testing.assert_allclose(cost.to_model(self.Y), (logs - logs.mean()) / logs.std(), rtol=1e-13)
+        np.testing.assert_allclose(cost.to_raw(cost.to_model(self.Y)), self.Y, rtol=1e-13)
+        assert cost.observed == (1.0, 100.0)
+
+    def test_one_unit_of_the_model_is_the_slope_of_the_way_back(self, cost):
+        step = 1e-6
+        slope = (cost.to_raw(step) - cost.to_raw(-step)) / (2 * step)
+        assert cost.raw_scale == pytest.approx(float(slope), rel=1e-8)
+        assert Target("y", "regression", scale=3.0).raw_scale == 3.0
+
+    def test_a_value_without_a_log_is_refused_with_its_row_and_the_remedy(self, cost):
+        frame = pd.DataFrame({"x": [1.0, 2.0, 3.0]})
+        with pytest.raises(SchemaError, match=r"'cost'.*above 0; row 1 has 0\.0\. Correct the value.*log"):
+            Schema.infer(
+                frame, target=pd.Series([1.0, 0.0, 2.5], name="cost"), columns={"y": {"transform": "log"}}
+            )
+        with pytest.raises(SchemaError, match=r"row 2 has -1\.5"):
+            cost.to_model([1.0, 2.0, -1.5])
+
+    def test_classes_have_no_log_and_other_transforms_are_refused(self):
+        frame = pd.DataFrame({"x": [1.0, 2.0]})
+        with pytest.raises(SchemaError, match="classes, which have no log"):
+            Schema.infer(frame, target=pd.Series(["a", "b"]), columns={"y": {"transform": "log"}})
+        with pytest.raises(
+            SchemaError, match=r"'asinh' cannot be the transform of column 'y'.*'none', 'log'"
+        ):
+            Schema.infer(frame, target=pd.Series([1.5, 2.5]), columns={"y": {"transform": "asinh"}})
+
+    def test_it_is_stored_and_a_target_without_it_is_as_before(self, cost):
+        assert Target.from_json(json.loads(json.dumps(cost.to_json()))) == cost
+        assert "transform" not in Target("y", "regression").to_json()

@@ -69,6 +69,10 @@ def fit(
             metavar="balanced", help="'balanced' reweights classes inversely to their frequency.", **MODEL
         ),
     ] = None,
+    target_transform: Annotated[
+        str | None,
+        typer.Option(metavar="log", help="'log' models the log of a target that is above 0.", **MODEL),
+    ] = None,
     hold_out: Annotated[
         float | None,
         command.number(
@@ -128,8 +132,11 @@ def fit(
         learnt = None if prior is None else AmortizedPrior.load(prior)
         told = {} if settings is None else read_settings(settings)
         missing = told.get("missing") if missing is None else missing
-        if learnt is not None and missing is not None:
-            raise command.InputError("--missing: the prior brings its columns; leave it out with --prior.")
+        if target_transform is None:
+            target_transform = told.get("target_transform")
+        for option, given in (("--missing", missing), ("--target-transform", target_transform)):
+            if learnt is not None and given is not None:
+                raise command.InputError(f"{option}: the prior brings its table; leave it out with --prior.")
         read = read_inputs(
             table,
             target,
@@ -140,6 +147,7 @@ def fit(
             ignore=ignore,
             decimal=decimal,
             missing=missing,
+            target_transform=target_transform,
             schema=None if learnt is None else learnt.schema,
         )
         refuse_constant(read)

@@ -224,6 +224,7 @@ def read_inputs(
     ignore: Sequence[str] | None = None,
     decimal: str = ".",
     missing: str | None = None,
+    target_transform: str | None = None,
     schema: Schema | None = None,
 ) -> Inputs:
     """The table, schema and rules behind three files; a schema that is given is that of a learnt prior.
@@ -239,6 +240,9 @@ def read_inputs(
     if target in (ignore or ()):
         raise InputError(f"{target!r} is the target, so it cannot be ignored.")
     frame = frame.drop(columns=list(ignore or ()))
+    if target_transform is not None:
+        key = "y" if "y" in declared and "y" not in frame else target
+        declared[key] = {**declared.get(key, {}), "transform": target_transform}
     if schema is None:
         known = _inferred(frame, target, table, task=task, columns=declared, missing=missing)
     else:

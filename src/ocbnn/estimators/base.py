@@ -140,8 +140,12 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             declared[name] = (
                 {**declared.get(name, {}), **options} if isinstance(options, Mapping) else options
             )
+        self._declare_target(declared, str(target.name), frame)
         schema = Schema.infer(frame, target=target, task=self.task, columns=declared, missing=self.missing)
         return tables.guessed_kinds(in_sorted_order(schema), frame, self.columns)
+
+    def _declare_target(self, declared: dict[str, Any], name: str, frame: pd.DataFrame) -> None:
+        """Add what the constructor says of the target to the declarations; subclasses know what that is."""
 
     def _free_columns(self, schema: Schema) -> frozenset[str]:
         """The columns whose scale is ours to choose: nobody has declared their transform."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from ocbnn.estimators.base import require_share
 from ocbnn.estimators.pictures import PlotMethods
 from ocbnn.estimators.tables import Rows, read_numbers
 from ocbnn.model import Model
+from ocbnn.model.priors import LearntPrior
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Task
 
@@ -30,7 +31,10 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
         activation: "tanh", "rbf", "relu" or "gelu".
         prior: scale of the outputs' weights (in standard deviations of y), or a base prior. An
             `AmortizedPrior` brings its table, its network and its rules; `rules` are further ones.
-        noise: standard deviation of y around the function, in units of y; learnt unless given.
+        noise: standard deviation of y around the function, in units of y; learnt unless given. With
+            `target_transform="log"`, the standard deviation of log y.
+        target_transform: "log" models log y, for targets above 0 whose spread grows with their size. All
+            that is given or asked stays in units of y; `predict` is then about the median of y.
         tolerance: the share of violation accepted of rules that do not say it themselves.
         columns: what to declare about columns: {"age": {"bounds": (18, None), "transform": "log"}}.
         missing: "indicator" lets values be missing: a number enters as the mean of the others, with a
@@ -57,6 +61,7 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
 
     task: ClassVar[Task] = "regression"
     noise: Any
+    target_transform: Any
 
     def __init__(
         self,
@@ -67,6 +72,7 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
         activation: str = "tanh",
         prior: Any = None,
         noise: float | None = None,
+        target_transform: str | None = None,
         tolerance: float | None = None,
         columns: Any = None,
         missing: str | None = None,
@@ -83,14 +89,31 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
     def _read_target(self, y: Any, rows: int) -> pd.Series:
         return read_numbers(self, y, rows)
 
+    def _declare_target(self, declared: dict[str, Any], name: str, frame: pd.DataFrame) -> None:
+        if self.target_transform is None:
+            return
+        # In declarations `y` means the target, too.
+        key = "y" if "y" in declared and name not in declared and "y" not in frame else name
+        options = declared.get(key, {})
+        if isinstance(options, Mapping):
+            declared[key] = {**options, "transform": self.target_transform}
+
     def _model(self, rows: Rows, rules: Sequence[Constraint], seed: int) -> Model:
         number = isinstance(self.noise, int | float | np.number) and not isinstance(self.noise, bool)
+        if isinstance(self.prior, LearntPrior) and self.target_transform is not None:
+            raise ModelError(
+                "target_transform says how the target is modelled, but the amortized prior brings its own "
+                "table; leave target_transform out."
+            )
         if self.noise is not None and not (number and np.isfinite(self.noise) and self.noise > 0):
             raise ModelError(f"noise is a positive standard deviation in units of y, not {self.noise!r}.")
         return self._built(rows, rules, seed, noise=self.noise, row_weights=rows.weights)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The mean, `(n,)`; with `return_std` also the standard deviation of an observation, with noise."""
+        """The mean, `(n,)`; with `return_std` also the standard deviation of an observation, with noise.
+
+        With `target_transform="log"` the prediction is exp of the mean of log Φ: about the median of y.
+        """
         prediction = self._prediction(X)
         if not return_std:
             return prediction.point

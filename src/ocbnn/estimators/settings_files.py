@@ -49,6 +49,7 @@ SIMPLE: Mapping[str, Any] = {
     "tolerance": float,
     "class_weight": str,
     "missing": str,
+    "target_transform": str,
     "cores": int,
 }
 """Options that are one number, text or list."""

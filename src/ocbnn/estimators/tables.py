@@ -277,7 +277,7 @@ def weighted_schema(
     _require_spread(getattr(schema.target, "name", "y"), rows[:, -1])
     target = schema.target
     if target is not None and target.task == "regression":
-        center, scale = _center_and_scale(rows[:, -1], weights)
+        center, scale = _center_and_scale(target.transformed(rows[:, -1], pd.RangeIndex(len(rows))), weights)
         observed = _observed(rows[:, -1], weights)
         target = replace(target, center=center, scale=scale, observed=observed)
     return Schema(tuple(columns), target)

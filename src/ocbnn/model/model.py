@@ -208,7 +208,8 @@ class Model:
             network: any network; an MLP of the widths `hidden` unless given.
             hidden: units of each hidden layer.
             activation: "rbf", "tanh", "relu" or "gelu".
-            noise: standard deviation of y in raw units; learnt unless given.
+            noise: standard deviation of y in raw units, or of log y where that is modelled; learnt unless
+                given.
             weight_scale: σ_ω, standard deviation of every weight under the base prior.
             scale_by_fan_in: divide σ_ω by the square root of the number of units that feed in.
             base: another base prior. One that has learnt rules (`AmortizedPrior`) brings its schema and its

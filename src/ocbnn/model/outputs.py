@@ -160,7 +160,7 @@ def function_blocks(
         there = padded(inputs[block], rows)
         values = _evaluated(model.network, model.likelihood, weights, there, kind)
         values = values[:, : block.stop - block.start].astype(float)
-        yield block, values if values.ndim == 3 else target.center + target.scale * values
+        yield block, values if values.ndim == 3 else target.to_raw(values)
 
 
 def function_values(

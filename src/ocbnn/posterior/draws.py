@@ -293,11 +293,13 @@ def data_choices(model: Model, outcomes: Sequence[RuleOutcome]) -> list[str]:
         said.append(f"{name} enters as ({shown} − {column.center:.4g}) / {column.scale:.4g}")
     target, likelihood = schema.target, model.likelihood
     if target is not None and (target.center, target.scale) != (0.0, 1.0):
-        words = f"{target.name} is modelled as ({target.name} − {target.center:.4g}) / {target.scale:.4g}"
+        shown = f"log({target.name})" if target.is_log else target.name
+        words = f"{target.name} is modelled as ({shown} − {target.center:.4g}) / {target.scale:.4g}"
         said.append(f"{words}: its mean and standard deviation")
     if target is not None and isinstance(likelihood, Gaussian) and likelihood.noise is None:
         scale = likelihood.noise_prior * target.scale
-        said.append(f"the noise of {target.name} is half-normal a priori with the scale {scale:.4g}")
+        shown = f"log({target.name})" if target.is_log else target.name
+        said.append(f"the noise of {shown} is half-normal a priori with the scale {scale:.4g}")
     known = {outcome.name: outcome.found_strength for outcome in outcomes}
     for term in model.terms:
         rule, name = rule_provenance(term), rule_name(term)

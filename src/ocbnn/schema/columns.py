@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, Self, get_args
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ Kind = Literal["continuous", "integer", "binary", "category"]
 Transform = Literal["standardize", "log", "asinh", "none"]
 Task = Literal["regression", "classification"]
 Missing = Literal["indicator"]
+TargetTransform = Literal["none", "log"]
 
 _UNWRITABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Control characters other than tab and line ends, halves of surrogate pairs, and what is no character."""
@@ -28,12 +30,14 @@ LARGEST_INTEGER = 2.0**53
 """Beyond it, float64 no longer tells neighbouring integers apart."""
 
 
-_LATER = {"guessed": False, "indicator": False, "mean": 0.0}
-"""Fields that files of earlier versions do not have, with what they mean there."""
-
-
 class _Stored:
-    """A frozen record that becomes plain JSON values and comes back equal."""
+    """A frozen record that becomes plain JSON values and comes back equal.
+
+    Attributes:
+        later: fields that files of earlier versions do not have, with what they mean there.
+    """
+
+    later: ClassVar[Mapping[str, object]] = {}
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; an infinite bound is null."""
@@ -41,7 +45,7 @@ class _Stored:
         for name, value in stored.items():
             if isinstance(value, tuple):
                 stored[name] = [None if isinstance(v, float) and math.isinf(v) else v for v in value]
-        for name, default in _LATER.items():
+        for name, default in self.later.items():
             if name in stored and stored[name] == default:
                 del stored[name]  # files without it can be read by versions that do not know it
         return stored
@@ -83,6 +87,8 @@ class Column(_Stored):
             without the indicator it is refused.
         mean: what enters in place of a missing number, raw units: the mean of the rows that have one.
     """
+
+    later = MappingProxyType({"guessed": False, "indicator": False, "mean": 0.0})
 
     name: str
     kind: Kind
@@ -245,9 +251,13 @@ class Target(_Stored):
         classes: the labels, sorted unless declared or a category's; the class index counts along them. One
             class alone is a legal schema: a table may show only one. Declare all as `levels` for rules to
             speak of the others.
-        center, scale: a regression target's mean and standard deviation; model = (y − center) / scale.
+        center, scale: model = (t − center) / scale, where t is y, or log y: their mean and standard
+            deviation. Regression only.
         observed: a regression target's 0.5–99.5 % quantiles, raw units.
+        transform: "log" models log y, so that y is above 0.
     """
+
+    later = MappingProxyType({"transform": "none"})
 
     name: str
     task: Task
@@ -256,9 +266,11 @@ class Target(_Stored):
     scale: float = 1.0
     observed: tuple[float, float] = (-math.inf, math.inf)
     unit: str | None = None
+    transform: TargetTransform = "none"
 
     def __post_init__(self) -> None:
         require_name(self.name)
+        require_choice(self.transform, get_args(TargetTransform), f"the transform of target {self.name!r}")
         require_choice(self.task, get_args(Task), f"the task of target {self.name!r}")
         set_field = object.__setattr__
         set_field(self, "classes", labels_tuple(self.classes, f"the classes of target {self.name!r}"))
@@ -269,19 +281,53 @@ class Target(_Stored):
         if (self.task == "classification") != bool(self.classes):
             expected = "needs its classes" if self.task == "classification" else "has no classes"
             raise SchemaError(f"Target {self.name!r} has the task {self.task}, which {expected}.")
+        if self.is_log and self.classes:
+            raise SchemaError(
+                f"Target {self.name!r} has classes, which have no log. Leave the transform out."
+            )
+
+    @property
+    def is_log(self) -> bool:
+        """Whether log y is modelled."""
+        return self.transform == "log"
+
+    @property
+    def raw_scale(self) -> float:
+        """How much y changes at its center when the model's value changes by 1, in units of y."""
+        return self.scale * (math.exp(min(self.center, 700.0)) if self.is_log else 1.0)
 
     def to_model(self, values: Any) -> np.ndarray:
-        """(n,) raw values: standardised float64 for regression, int64 class indices for classification."""
+        """(n,) raw values: standardised float64 for regression, int64 class indices for classification.
+
+        Raises:
+            SchemaError: a missing value, an unknown class, or a value without a log, with its row.
+        """
         series = values if isinstance(values, pd.Series) else pd.Series(values)
         if self.task == "classification":
             return reading.codes_of(series, self.name, self.classes, what="class")
         reading.require_present(reading.missing(series), series.index, self.name)
-        return (reading.read_numbers(series, self.name) - self.center) / self.scale
+        numbers = reading.read_numbers(series, self.name)
+        return (self.transformed(numbers, series.index) - self.center) / self.scale
+
+    def transformed(self, values: np.ndarray, index: pd.Index) -> np.ndarray:
+        """The values before centring: themselves, or their log; one without a log is refused with its row."""
+        if not self.is_log:
+            return values
+        if (values <= 0).any():
+            position = int(np.argmax(values <= 0))
+            raise SchemaError(
+                f"The target {self.name!r} is modelled on a log scale, which needs values above 0; "
+                f"{reading.row_name(index, position)} has {float(values[position])!r}. Correct the value, "
+                "leave the row out, or leave the log transform of the target out."
+            )
+        return np.log(values)
 
     def to_raw(self, values: Any) -> np.ndarray:
-        """(n,) model values as raw ones: y · scale + center for regression, labels for classification."""
+        """(n,) model values as raw ones: y · scale + center (on a log scale exp of it), or labels."""
         if self.task == "regression":
-            return np.asarray(values, dtype=np.float64) * self.scale + self.center
+            found = np.asarray(values, dtype=np.float64) * self.scale + self.center
+            with np.errstate(over="ignore"):
+                return np.exp(found) if self.is_log else found
         indices = np.asarray(values)
         outside = ~((indices == np.round(indices)) & (indices >= 0) & (indices < len(self.classes)))
         if outside.any():
