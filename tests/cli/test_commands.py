@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -161,6 +162,26 @@ class TestFit:
         refused = fit(own_files, own_files / "other", "--target-transform", "log")
         assert refused.exit_code == 2
         assert "row 3 has -1.0" in words(refused)
+
+    def test_labels_that_the_fit_has_not_seen_are_predicted_and_flagged_on_request(
+        self, own_files, small_budget
+    ):
+        out = own_files / "open"
+        assert fit(own_files, out, "--unseen", "other").exit_code == 0
+        table = small_table()
+        table.loc[[2, 5], "ward"] = "new"
+        table.to_csv(own_files / "new.csv", index=False)
+        done = run("predict", out, own_files / "new.csv", "--out", own_files / "out.csv")
+        assert done.exit_code == 0, done.output
+        shown = pd.read_csv(own_files / "out.csv", keep_default_na=False)
+        assert np.flatnonzero(shown["unseen"] == "ward").tolist() == [2, 5]
+        assert set(shown["unseen"]) == {"", "ward"}
+        page = own_files / "report.html"
+        assert run("report", out, "--table", own_files / "new.csv", "--out", page).exit_code == 0
+        assert "ward: 2" in page.read_text()
+        refused = run("predict", own_files / "model", own_files / "new.csv")
+        assert refused.exit_code == 2
+        assert "unseen='other'" in words(refused)
 
     def test_classes_and_levels_that_are_rare_do_not_break_the_held_out_rows(self, own_files, small_budget):
         table = small_table()

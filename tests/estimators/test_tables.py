@@ -10,6 +10,7 @@ from sklearn.impute import SimpleImputer
 import ocbnn
 from ocbnn import SchemaError, lint
 from ocbnn.estimators.tables import guessed_kinds, on_suited_scale
+from ocbnn.plots.slices import reference_row
 from ocbnn.posterior.draws import function_draws
 from ocbnn.report import gather
 from ocbnn.report.evidence import Evidence
@@ -294,3 +295,53 @@ def test_checks_conflicts_pictures_and_reports_take_rows_with_missing_values(gap
     assert Evidence.from_json(json.loads(json.dumps(evidence.to_json()))).rules[0].recorded.unknown == 3
     assert "to 3 rows without a value that it needs" in conflict_sentence(evidence.rules[0])[1]
     assert lint(gaps.rules_, gaps.schema_, frame.assign(pressure=y))
+
+
+# Unseen labels ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def open_levels():
+    rules = ["if ward = ICU then y <= 150", "if ward != ICU then y <= 140"]
+    return small_regressor(unseen="other", rules=rules, tolerance=0.999).fit(*blood_pressures())
+
+
+def test_a_label_that_the_fit_has_not_seen_is_none_of_the_known_levels(open_levels):
+    frame, _ = blood_pressures(7, seed=5)
+    inputs = open_levels.schema_.to_model(open_levels.schema_.encode(frame))
+    inputs[:, 2:] = 0.0
+    w = open_levels.posterior_.flat.astype(float)
+    hidden = np.tanh(inputs @ w[:, :16].reshape(-1, 4, 4) + w[:, None, 16:20])
+    target = open_levels.schema_.target
+    expected = ((hidden @ w[:, 20:24, None])[..., 0] + w[:, 24:25]) * target.scale + target.center
+    found = open_levels.sample_function(frame.assign(ward="lab"))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_no_condition_on_its_column_holds_for_an_unseen_label(open_levels):
+    frame, y = blood_pressures()
+    enforced = open_levels.enforce()
+    assert (enforced.predict_quantiles(frame, [0.99]) <= 150).all()
+    new = frame.assign(ward="lab")
+    free, bound = open_levels.predict_quantiles(new, [0.99]), enforced.predict_quantiles(new, [0.99])
+    np.testing.assert_allclose(bound, free, rtol=1e-9)
+    evidence = gather(
+        open_levels.posterior_, frame=frame.assign(ward=["lab"] * 3 + ["ICU"] * 37), y=y, points=20
+    )
+    assert evidence.unseen == {"ward": 3}
+    assert [each.recorded.inside for each in evidence.rules] == [37, 0]
+    assert Evidence.from_json(json.loads(json.dumps(evidence.to_json()))).unseen == {"ward": 3}
+
+
+def test_a_loaded_estimator_lets_unseen_labels_through_and_others_refuse_them(open_levels, fitted, tmp_path):
+    new = blood_pressures()[0].assign(ward="lab")
+    open_levels.save(tmp_path / "model")
+    assert np.array_equal(ocbnn.load(tmp_path / "model").predict(new), open_levels.predict(new))
+    with pytest.raises(SchemaError, match="unseen='other'"):
+        fitted.predict(new)
+    with pytest.raises(SchemaError, match="'new' cannot be the way of unseen labels"):
+        small_regressor(unseen="new").fit(*blood_pressures())
+
+
+def test_pictures_of_a_model_with_unseen_labels_go_through_known_ones(open_levels):
+    assert reference_row(open_levels.schema_)[2] == 0.0

@@ -496,3 +496,39 @@ class TestLogTarget:
     def test_it_is_stored_and_a_target_without_it_is_as_before(self, cost):
         assert Target.from_json(json.loads(json.dumps(cost.to_json()))) == cost
         assert "transform" not in Target("y", "regression").to_json()
+
+
+class TestUnseenLabels:
+    FRAME = pd.DataFrame({"ward": ["ICU", "ER", None], "grade": [1, 2, 3], "x": [-1.0, 0.5, 2.0]})
+
+    @pytest.fixture
+    def open_levels(self):
+        declared = {"grade": {"kind": "category"}}
+        return Schema.infer(self.FRAME, columns=declared, missing="indicator", unseen="other")
+
+    def test_they_are_zero_in_every_model_input_of_their_column(self, open_levels):
+        new = pd.DataFrame({"ward": ["lab", None, "ER"], "grade": [9, 2, 3], "x": [0.0, -1.0, 1.0]})
+        coded = open_levels.encode(new)
+        np.testing.assert_array_equal(coded[:, 0], [-1, np.nan, 0])
+        inputs = open_levels.to_model(coded)
+        np.testing.assert_array_equal(inputs[:, :3], [[0, 0, 0], [0, 0, 1], [1, 0, 0]])
+        np.testing.assert_array_equal(inputs[:, 3:6], [[0, 0, 0], [0, 1, 0], [0, 0, 1]])
+        np.testing.assert_allclose(open_levels.to_raw(inputs), coded, atol=1e-12)
+        assert open_levels.unseen(coded).tolist() == [[True, True, False], [False] * 3, [False] * 3]
+        assert open_levels.complete(coded).tolist() == [False, False, True]
+        assert open_levels.decode(coded)["grade"].tolist() == ["(other)", 2, 3]
+
+    def test_a_stored_schema_knows_of_them(self, open_levels, schema):
+        assert Schema.from_json(json.loads(json.dumps(open_levels.to_json()))) == open_levels
+        assert "other" not in schema.to_json()["columns"][3]
+
+    def test_by_default_they_are_refused_with_the_remedy(self):
+        closed = Schema.infer(self.FRAME, missing="indicator")
+        with pytest.raises(SchemaError, match=r"unseen category 'lab' in row 0.*fit with unseen='other'"):
+            closed.encode(self.FRAME.assign(ward="lab"))
+        with pytest.raises(SchemaError, match="'drop' cannot be the way of unseen labels"):
+            Schema.infer(self.FRAME, unseen="drop")
+
+    def test_labels_of_the_fit_must_be_among_declared_levels(self):
+        with pytest.raises(SchemaError, match="unseen label 'ICU'"):
+            Schema.infer(self.FRAME, columns={"ward": {"levels": ["ER"]}}, unseen="other")

@@ -69,6 +69,14 @@ def fit(
             metavar="balanced", help="'balanced' reweights classes inversely to their frequency.", **MODEL
         ),
     ] = None,
+    unseen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="other",
+            help="'other' predicts labels that the fit has not seen as no known one.",
+            **MODEL,
+        ),
+    ] = None,
     target_transform: Annotated[
         str | None,
         typer.Option(metavar="log", help="'log' models the log of a target that is above 0.", **MODEL),
@@ -160,6 +168,7 @@ def fit(
             tolerance=tolerance,
             class_weight=class_weight,
             missing=missing,
+            unseen=unseen,
             engine=None if quick else engine,
             draws=draws,
             chains=chains,

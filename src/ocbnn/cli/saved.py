@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,7 +65,7 @@ def predict(
         tables.require_columns(frame, [*estimator.schema_.names, *kept], table)
         complete = tables.complete_rows(frame, tables.needed_columns(estimator.schema_), voice)
         with voice.hearing_warnings():
-            predicted = predictions(estimator, complete, interval)
+            predicted = predictions(estimator, complete, interval).join(flagged(estimator, complete))
         tell_lacking(estimator, complete, voice)
         for name in kept:
             if name in predicted:
@@ -91,6 +92,26 @@ def tell_lacking(estimator: Any, rows: pd.DataFrame, voice: Voice) -> None:
         lacking = int(rule.lacks_value(coded, schema).sum())
         if lacking:
             voice.say(f"{rule.name or rule.text(schema)}: {lacking_words(lacking)}.", "yellow")
+
+
+def flagged(estimator: Any, rows: pd.DataFrame) -> pd.DataFrame:
+    """What a reader of the predictions should know of each row, a column for each flag.
+
+    `unseen` is there for models that were fitted with unseen="other": the columns whose label the fit has not
+    seen, joined by `;`.
+    """
+    import pandas as pd
+
+    schema = estimator.schema_
+    flags = {}
+    if any(column.other for column in schema.columns):
+        flags["unseen"] = _named(schema.unseen(schema.encode(rows)), schema.names)
+    return pd.DataFrame(flags, index=rows.index)
+
+
+def _named(where: Any, names: Sequence[str]) -> list[str]:
+    """The names of the columns where each row of the mask holds, joined by `;`."""
+    return [";".join(name for name, yes in zip(names, row, strict=True) if yes) for row in where]
 
 
 def predictions(estimator: Any, rows: pd.DataFrame, interval: float) -> pd.DataFrame:

@@ -54,6 +54,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     tolerance: Any
     columns: Any
     missing: Any
+    unseen: Any
     draws: Any
     chains: Any
     batch: Any
@@ -134,14 +135,16 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
 
     def _schema(self, X: Any, frame: pd.DataFrame, target: pd.Series) -> Schema:
         if isinstance(self.prior, LearntPrior):
+            given.refuse_options(self, ("missing", "unseen", "target_transform"))
             return given.adopted_schema(self.prior, frame, target, self.task, self.columns)
         declared: dict[str, Any] = {**tables.array_kinds(X, frame)}
         for name, options in declarations(self.columns).items():
             declared[name] = (
                 {**declared.get(name, {}), **options} if isinstance(options, Mapping) else options
             )
+        options = {"missing": self.missing, "unseen": self.unseen}
         self._declare_target(declared, str(target.name), frame)
-        schema = Schema.infer(frame, target=target, task=self.task, columns=declared, missing=self.missing)
+        schema = Schema.infer(frame, target=target, task=self.task, columns=declared, **options)
         return tables.guessed_kinds(in_sorted_order(schema), frame, self.columns)
 
     def _declare_target(self, declared: dict[str, Any], name: str, frame: pd.DataFrame) -> None:

@@ -15,7 +15,6 @@ from ocbnn.estimators.base import require_share
 from ocbnn.estimators.pictures import PlotMethods
 from ocbnn.estimators.tables import Rows, read_numbers
 from ocbnn.model import Model
-from ocbnn.model.priors import LearntPrior
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Task
 
@@ -40,6 +39,8 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
         missing: "indicator" lets values be missing: a number enters as the mean of the others, with a
             further input that is 1 where it is missing; a missing category is a level of its own. Default:
             None, missing values are refused.
+        unseen: "other" predicts a category's label that the fit has not seen as none of the known levels:
+            all of its inputs are 0. Default: None, such a label is refused.
         draws: of each chain (engines without chains: in all).
         chains: chains, particles or networks of an ensemble, side by side.
         batch: rows of a minibatch, for engines that take them; by the number of rows unless given.
@@ -76,6 +77,7 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
         tolerance: float | None = None,
         columns: Any = None,
         missing: str | None = None,
+        unseen: str | None = None,
         draws: int | None = None,
         chains: int | None = None,
         batch: int | None = None,
@@ -100,11 +102,6 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
 
     def _model(self, rows: Rows, rules: Sequence[Constraint], seed: int) -> Model:
         number = isinstance(self.noise, int | float | np.number) and not isinstance(self.noise, bool)
-        if isinstance(self.prior, LearntPrior) and self.target_transform is not None:
-            raise ModelError(
-                "target_transform says how the target is modelled, but the amortized prior brings its own "
-                "table; leave target_transform out."
-            )
         if self.noise is not None and not (number and np.isfinite(self.noise) and self.noise > 0):
             raise ModelError(f"noise is a positive standard deviation in units of y, not {self.noise!r}.")
         return self._built(rows, rules, seed, noise=self.noise, row_weights=rows.weights)

@@ -49,6 +49,7 @@ SIMPLE: Mapping[str, Any] = {
     "tolerance": float,
     "class_weight": str,
     "missing": str,
+    "unseen": str,
     "target_transform": str,
     "cores": int,
 }

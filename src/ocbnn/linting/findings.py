@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
+from ocbnn.schema.columns import OTHER
+
 if TYPE_CHECKING:
     from ocbnn.linting.geometry import Floats
     from ocbnn.rules.constraint import Constraint
@@ -103,7 +105,7 @@ def _plain(value: float, column: Column) -> object:
     if math.isnan(value):
         return None
     if column.levels:
-        return column.levels[int(value)]
+        return column.levels[int(value)] if value >= 0 else OTHER
     return value if column.kind == "continuous" else int(value)
 
 

@@ -142,6 +142,12 @@ def _medians(schema: Schema, points: Float[np.ndarray, "n Q"]) -> Float[np.ndarr
     return case
 
 
+def unseen_labels(schema: Schema, rows: HeldOut) -> dict[str, int]:
+    """By column, how many rows have a label that the fit has not seen."""
+    counts = schema.unseen(rows.coded).sum(axis=0)
+    return {name: int(count) for name, count in zip(schema.names, counts, strict=True) if count}
+
+
 LEFT_OUT = ("schema", "rules", "diagnostics", "status")
 """Parts of a posterior's provenance that evidence has in its own words."""
 
@@ -200,6 +206,7 @@ def gather(
         bands=bands(plain, without, rows, importance, seed),
         run=_run(posterior),
         held_out_rows=0 if rows is None else len(rows),
+        unseen={} if rows is None else unseen_labels(posterior.schema, rows),
         compared=without is not None,
         enforcement=enforcement or ("draws" if posterior.enforced else None),
         performance=None if rows is None else performance(plain, without, rows),

@@ -387,11 +387,16 @@ def provenance_rows(evidence: Evidence) -> list[tuple[str, str]]:
     known, target = evidence.provenance, evidence.target
     classes = ", ".join(map(str, target.classes))
     predicted = f"one of {classes}" if classes else "a number" + (f" in {target.unit}" if target.unit else "")
+    predicted += ", modelled on a log scale" if target.is_log else ""
     rows: list[tuple[str, Any]] = [
         *((f"File: {what}", name) for what, name in evidence.sources.items()),
         ("Predicted", f"{target.name}, {predicted}"),
         ("Rows learnt from", f"{known['data_rows']:,}" if known.get("data_rows") is not None else None),
         ("Rows held out", f"{evidence.held_out_rows:,}" if evidence.held_out_rows else "none"),
+        (
+            "Held-out rows with a label that the fit has not seen",
+            ", ".join(f"{name}: {number:,}" for name, number in evidence.unseen.items()),
+        ),
         ("SHA-256 of the rows learnt from", known.get("data_sha256")),
         ("Network", known.get("network")),
         ("Likelihood", known.get("likelihood")),

@@ -21,10 +21,14 @@ Kind = Literal["continuous", "integer", "binary", "category"]
 Transform = Literal["standardize", "log", "asinh", "none"]
 Task = Literal["regression", "classification"]
 Missing = Literal["indicator"]
+Unseen = Literal["other"]
 TargetTransform = Literal["none", "log"]
 
 _UNWRITABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Control characters other than tab and line ends, halves of surrogate pairs, and what is no character."""
+
+UNSEEN, OTHER = -1.0, "(other)"
+"""The code of a label that is none of a category's levels, and what it is called where its name is lost."""
 
 LARGEST_INTEGER = 2.0**53
 """Beyond it, float64 no longer tells neighbouring integers apart."""
@@ -86,9 +90,11 @@ class Column(_Stored):
         indicator: whether "has no value" is a model input of its own. Such a value is coded NaN; in a column
             without the indicator it is refused.
         mean: what enters in place of a missing number, raw units: the mean of the rows that have one.
+        other: whether a label that is none of a category's levels is let through. It is coded `UNSEEN` and
+            is 0 in every model input; in a column without it, it is refused.
     """
 
-    later = MappingProxyType({"guessed": False, "indicator": False, "mean": 0.0})
+    later = MappingProxyType({"guessed": False, "indicator": False, "mean": 0.0, "other": False})
 
     name: str
     kind: Kind
@@ -104,6 +110,7 @@ class Column(_Stored):
     guessed: bool = False
     indicator: bool = False
     mean: float = 0.0
+    other: bool = False
 
     def __post_init__(self) -> None:
         require_name(self.name)
@@ -118,12 +125,13 @@ class Column(_Stored):
         set_field(self, "missing", int(self.missing))
         set_field(self, "guessed", bool(self.guessed))
         set_field(self, "indicator", bool(self.indicator))
+        set_field(self, "other", bool(self.other))
         _require_scaling(self.center, self.scale, f"column {self.name!r}")
         if self.kind == "category":
             if not self.levels:
                 raise SchemaError(f"Category {self.name!r} has no levels; declare the labels it can take.")
             set_field(self, "transform", "none")
-        elif self.levels:
+        elif self.levels or self.other:
             raise SchemaError(f"Column {self.name!r} is {self.kind}; only a category has levels.")
         if self.transform in ("log", "asinh") and self.kind == "binary":
             raise SchemaError(f"Column {self.name!r} is binary; a log of 0/1 says nothing. Use 'none'.")
@@ -147,7 +155,7 @@ class Column(_Stored):
         if not self.indicator:
             reading.require_present(absent, series.index, self.name)
         if self.kind == "category":
-            codes = reading.codes_of(series, self.name, self.levels, optional=True)
+            codes = reading.codes_of(series, self.name, self.levels, optional=True, other=self.other)
             return np.where(absent, np.nan, codes)
         values = reading.read_numbers(series, self.name)
         if not self.guessed:
@@ -177,20 +185,25 @@ class Column(_Stored):
         """(n,) coded values as raw ones: labels for a category, integers where all are whole."""
         if self.kind == "category":
             absent = np.isnan(coded)
-            labels = labels_array(self.levels)[self._codes(np.where(absent, 0.0, coded))]
-            return pd.Series(np.where(absent, None, labels) if absent.any() else labels, name=self.name)
+            codes = self._codes(np.where(absent, 0.0, coded))
+            labels = labels_array(self.levels)[codes]
+            if absent.any() or (codes < 0).any():
+                labels = labels.astype(object)
+                labels[codes < 0], labels[absent] = OTHER, None
+            return pd.Series(labels, name=self.name)
         whole = self.kind != "continuous" and np.array_equal(coded, np.round(coded))
         return pd.Series(coded.astype(np.int64) if whole else coded.astype(np.float64), name=self.name)
 
     def to_model(self, coded: np.ndarray) -> np.ndarray:
         """(n,) coded values as (n, width) model inputs; the last one is 1 where the value is missing.
 
-        A missing number enters as the mean, a missing category as none of its levels.
+        A missing number enters as the mean, a missing category and an unseen label as none of the levels.
         """
         absent = np.isnan(coded)[:, None]
         present = np.where(absent[:, 0], 0.0 if self.kind == "category" else self.mean, coded)
         if self.kind == "category":
-            inputs = np.eye(len(self.levels))[self._codes(present)] * ~absent
+            codes = self._codes(present)
+            inputs = np.eye(len(self.levels))[codes] * (~absent[:, 0] & (codes >= 0))[:, None]
         else:
             inputs = ((self.transformed(present) - self.center) / self.scale)[:, None]
         return np.concatenate([inputs, absent], axis=1) if self.indicator else inputs
@@ -204,7 +217,8 @@ class Column(_Stored):
             known = replace(self, indicator=False).to_raw(inputs[:, :-1])
             return np.where(inputs[:, -1] > 0.5, np.nan, known)
         if self.kind == "category":
-            return np.argmax(inputs, axis=1).astype(np.float64)
+            nearest = np.argmax(inputs, axis=1).astype(np.float64)
+            return np.where(inputs.max(axis=1) > 0.5, nearest, UNSEEN) if self.other else nearest
         values = inputs[:, 0] * self.scale + self.center
         if self.transform == "log":
             values = np.exp(values) - self.offset
@@ -233,7 +247,8 @@ class Column(_Stored):
 
     def _codes(self, coded: np.ndarray) -> np.ndarray:
         codes = np.asarray(coded)
-        wrong = ~((codes == np.round(codes)) & (codes >= 0) & (codes < len(self.levels)))
+        known = (codes == np.round(codes)) & (codes >= 0) & (codes < len(self.levels))
+        wrong = ~known & ~(self.other & (codes == UNSEEN))
         if wrong.any():
             position = int(np.argmax(wrong))
             raise SchemaError(

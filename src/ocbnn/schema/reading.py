@@ -232,8 +232,17 @@ def codes_of(
     what: str = "category",
     *,
     optional: bool = False,
+    other: bool = False,
 ) -> np.ndarray:
-    """The (n,) index of each value among the levels; −1 for a missing one where values are optional.
+    """The (n,) index of each value among the levels.
+
+    Args:
+        series: the values.
+        name: of the column.
+        levels: the labels that are known.
+        what: the values are called in errors.
+        optional: a missing value is −1 instead of an error.
+        other: a label that is not among the levels is −1 instead of an error.
 
     Raises:
         SchemaError: a missing value, or one that is not among the levels, with its row.
@@ -246,11 +255,12 @@ def codes_of(
     # The position of a missing value is −1: the last of these.
     codes = np.array([*(lookup.get(label, -1) for label in labels), -1], dtype=np.int64)[positions]
     unseen = (codes < 0) & ~absent
-    if unseen.any():
+    if unseen.any() and not other:
         label = labels[positions[int(np.argmax(unseen))]]
         raise SchemaError(
             f"Column {name!r} has the unseen {what} {label!r} in {first_row(series.index, unseen)}; "
             f"known are {listed(list(levels))}.{did_you_mean(label, levels)} Where it may occur, declare "
             f"all: columns={{{name!r}: {{'levels': […]}}}}."
+            + (" To predict it as none of the known levels, fit with unseen='other'." if optional else "")
         )
     return codes

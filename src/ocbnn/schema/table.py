@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -12,7 +12,16 @@ import pandas as pd
 
 from ocbnn.errors import SchemaError
 from ocbnn.schema import infer
-from ocbnn.schema.columns import Column, Missing, Target, Task, require_choice, require_name
+from ocbnn.schema.columns import (
+    UNSEEN,
+    Column,
+    Missing,
+    Target,
+    Task,
+    Unseen,
+    require_choice,
+    require_name,
+)
 from ocbnn.schema.reading import did_you_mean, listed
 
 
@@ -42,6 +51,7 @@ class Schema:
         task: Task | None = None,
         columns: Mapping[str, Mapping[str, Any]] | None = None,
         missing: Missing | None = None,
+        unseen: Unseen | None = None,
     ) -> Self:
         """The schema a table shows.
 
@@ -54,6 +64,8 @@ class Schema:
                 transform ("log" models log y).
             missing: "indicator" gives each column with missing values a further model input, 1 where the
                 value is missing; default: None, `encode` refuses missing values.
+            unseen: "other" lets labels through that are none of a category's levels, as 0 in every model
+                input of the column; default: None, `encode` refuses them.
 
         Raises:
             SchemaError: a table that cannot be read, or a declaration that does not fit it.
@@ -64,6 +76,8 @@ class Schema:
         declared = declarations(columns)
         if missing is not None:
             require_choice(missing, get_args(Missing), "the way of missing values, or None to refuse them")
+        if unseen is not None:
+            require_choice(unseen, get_args(Unseen), "the way of unseen labels, or None to refuse them")
         _require_frame(frame)
         outcome, inputs = _target_and_inputs(frame, target)
         name = "y" if outcome is None or outcome.name is None else str(outcome.name)
@@ -79,13 +93,14 @@ class Schema:
                 )
         if task is not None and outcome is None:
             raise SchemaError(f"The task {task!r} needs a target: Schema.infer(frame, target=…).")
+        found = [
+            infer.infer_column(
+                frame[column], column, declared.get(column, {}), indicate=missing == "indicator"
+            )
+            for column in inputs
+        ]
         return cls(
-            tuple(
-                infer.infer_column(
-                    frame[column], column, declared.get(column, {}), indicate=missing == "indicator"
-                )
-                for column in inputs
-            ),
+            tuple(replace(each, other=unseen == "other" and each.kind == "category") for each in found),
             None if outcome is None else infer.infer_target(outcome, name, task, declared.get(name, {})),
         )
 
@@ -162,8 +177,12 @@ class Schema:
         )
 
     def complete(self, coded: np.ndarray) -> np.ndarray:
-        """Which of the coded rows (n, Q) have a value in every column."""
-        return ~np.isnan(coded).any(axis=1)
+        """Which of the coded rows (n, Q) have a value in every column, and known levels alone."""
+        return ~(np.isnan(coded) | self.unseen(coded)).any(axis=1)
+
+    def unseen(self, coded: np.ndarray) -> np.ndarray:
+        """Where coded rows have a label that is none of the levels, (n, Q)."""
+        return np.array([column.kind == "category" for column in self.columns]) & (coded == UNSEEN)
 
     def values(self, coded: np.ndarray) -> dict[str, np.ndarray]:
         """The (n,) coded columns by name: what expressions evaluate on."""
