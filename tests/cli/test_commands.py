@@ -249,6 +249,13 @@ class TestPredict:
         result = run("predict", files / "model", tmp_path / "unnamed.parquet", "--json")
         assert len(json.loads(result.stdout)) == 4
 
+    def test_columns_outside_of_the_observed_range_are_named(self, files, tmp_path):
+        table = small_table(4).assign(x=[0.0, 50.0, 0.0, -50.0], age=[40, 40, 200, 200])
+        table.to_csv(tmp_path / "new.csv", index=False)
+        shown = run("predict", files / "model", tmp_path / "new.csv", "--json")
+        assert [row["outside"] for row in json.loads(shown.stdout)] == ["", "x", "age", "x;age"]
+        assert "unseen" not in json.loads(shown.stdout)[0]
+
     def test_wider_intervals_cover_more(self, files, tmp_path):
         widths = []
         for share in ("0.5", "0.95"):

@@ -345,3 +345,18 @@ def test_a_loaded_estimator_lets_unseen_labels_through_and_others_refuse_them(op
 
 def test_pictures_of_a_model_with_unseen_labels_go_through_known_ones(open_levels):
     assert reference_row(open_levels.schema_)[2] == 0.0
+
+
+def test_values_outside_of_the_observed_range_are_told_by_row_and_column(open_levels, gaps):
+    frame, _ = blood_pressures()
+    new = frame.iloc[:4].set_axis(list("abcd"))
+    new.loc["a", "age"], new.loc["b", "dose"], new.loc["c", "ward"] = 95.0, -1.0, "lab"
+    new.loc["d", "age"], new.loc["d", "dose"] = 3.0, 1e6
+    found = open_levels.outside(new)
+    assert list(found.index) == list("abcd")
+    expected = [[True, False, False], [False, True, False], [False, False, True], [True, True, False]]
+    assert found[["age", "dose", "ward"]].to_numpy().tolist() == expected
+    assert found.dtypes.eq(bool).all()
+    low, high = frame["age"].quantile([0.005, 0.995], interpolation="nearest")
+    assert open_levels.outside(frame)["age"].tolist() == (~frame["age"].between(low, high)).tolist()
+    assert not gaps.outside(pressures_with_gaps()[0].iloc[[3, 7, 8]])["dose"].any()

@@ -97,15 +97,16 @@ def tell_lacking(estimator: Any, rows: pd.DataFrame, voice: Voice) -> None:
 def flagged(estimator: Any, rows: pd.DataFrame) -> pd.DataFrame:
     """What a reader of the predictions should know of each row, a column for each flag.
 
-    `unseen` is there for models that were fitted with unseen="other": the columns whose label the fit has not
-    seen, joined by `;`.
+    `outside` has the columns whose value lies outside of the observed range, joined by `;`. `unseen` is there
+    for models that were fitted with unseen="other": the columns whose label the fit has not seen.
     """
     import pandas as pd
 
     schema = estimator.schema_
-    flags = {}
+    coded = schema.encode(rows)
+    flags = {"outside": _named(schema.outside(coded), schema.names)}
     if any(column.other for column in schema.columns):
-        flags["unseen"] = _named(schema.unseen(schema.encode(rows)), schema.names)
+        flags["unseen"] = _named(schema.unseen(coded), schema.names)
     return pd.DataFrame(flags, index=rows.index)
 
 

@@ -298,6 +298,18 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         coded = self._rows(X)
         return predict(self.posterior_, coded, levels=levels, coverage=None)
 
+    def outside(self, X: Any) -> pd.DataFrame:
+        """Which values lie outside of what the fit has seen: a truth value for each row and column.
+
+        A number lies outside of the observed range (the 0.5% and 99.5% quantiles of the fit's rows), a label
+        is none of the known levels (only with `unseen="other"`, else it is refused). A missing value does not
+        count. A prediction of such a row is an extrapolation.
+        """
+        check_is_fitted(self)
+        frame = tables.read_table(self, X, reset=False)
+        where = self.schema_.outside(self.schema_.encode(frame))
+        return pd.DataFrame(where, columns=list(self.schema_.names), index=frame.index)
+
     def sample_function(self, X: Any) -> np.ndarray:
         """What every draw's network says: (draws, rows) in raw units, × classes for a classifier.
 

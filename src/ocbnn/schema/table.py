@@ -184,6 +184,18 @@ class Schema:
         """Where coded rows have a label that is none of the levels, (n, Q)."""
         return np.array([column.kind == "category" for column in self.columns]) & (coded == UNSEEN)
 
+    def outside(self, coded: np.ndarray) -> np.ndarray:
+        """Where coded rows lie outside of what was observed, (n, Q).
+
+        A number lies below or above the observed range; a label is none of the levels. A missing value lies
+        nowhere.
+        """
+        low, high = np.array([column.observed for column in self.columns]).T
+        numeric = np.array([column.kind != "category" for column in self.columns])
+        with np.errstate(invalid="ignore"):
+            beyond = (coded < low) | (coded > high)
+        return (numeric & beyond) | self.unseen(coded)
+
     def values(self, coded: np.ndarray) -> dict[str, np.ndarray]:
         """The (n,) coded columns by name: what expressions evaluate on."""
         return {name: coded[..., i] for i, name in enumerate(self.names)}
