@@ -13,8 +13,9 @@ import pytest
 
 from command_line import interrupt, run, small_table, words
 from ocbnn import __version__
-from ocbnn.cli import app
+from ocbnn.cli import app, fitting
 from ocbnn.cli.command import FOLDER, keep_compiled
+from ocbnn.cli.fitting import split_rows
 from ocbnn.cli.voice import suggested
 from ocbnn.estimators.folder import load
 from ocbnn.estimators.folder import save as save_model
@@ -182,6 +183,50 @@ class TestFit:
         refused = run("predict", own_files / "model", own_files / "new.csv")
         assert refused.exit_code == 2
         assert "unseen='other'" in words(refused)
+
+    def test_whole_groups_are_held_out_and_are_no_input(self, own_files, small_budget, monkeypatch):
+        table = small_table()
+        table["patient"] = np.repeat([f"p{i}" for i in range(15)], 4)
+        table.loc[[8, 9], "age"] = None
+        table.to_csv(own_files / "table.csv", index=False)
+        seen = []
+
+        def split(*given):
+            seen.append(split_rows(*given))
+            return seen[-1]
+
+        monkeypatch.setattr(fitting, "split_rows", split)
+        out = own_files / "grouped"
+        for seed in range(2):
+            more = ("--group", "patient", "--missing", "indicator", "--seed", seed)
+            done = fit(own_files, out, *more)
+            assert done.exit_code == 0, done.output
+            train, rest = (table.loc[part.index, "patient"] for part in seen[-1])
+            assert len(train) + len(rest) == 60
+            assert not set(train) & set(rest)
+            assert (len(rest), rest.nunique()) in {(12, 3), (8, 2)}
+            assert "p2" in set(train), "the only patient without an age stays in the fit"
+            assert f"{rest.nunique()} whole groups of patient" in words(done)
+            assert load(out).schema_.names == ("x", "ward", "age")
+
+    @pytest.mark.parametrize(
+        ("group", "said"),
+        [
+            ("y", "the column is the target"),
+            ("nobody", "has no column 'nobody'"),
+            ("holes", "1 rows have no value there, the first is row 4"),
+            ("one", "all rows are of one group"),
+        ],
+    )
+    def test_a_group_that_cannot_be_used_is_refused(self, own_files, small_budget, group, said):
+        table = small_table().assign(one="all", holes=1.0)
+        table.loc[4, "holes"] = None
+        table.to_csv(own_files / "table.csv", index=False)
+        spare = {"one", "holes"} - {group}
+        more = [word for name in spare for word in ("--ignore", name)]
+        done = fit(own_files, own_files / "out", "--group", group, *more)
+        assert done.exit_code == 2
+        assert said in words(done)
 
     def test_classes_and_levels_that_are_rare_do_not_break_the_held_out_rows(self, own_files, small_budget):
         table = small_table()

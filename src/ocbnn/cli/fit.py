@@ -81,6 +81,14 @@ def fit(
         str | None,
         typer.Option(metavar="log", help="'log' models the log of a target that is above 0.", **MODEL),
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Hold out whole groups of this column, such as all rows of a patient; it is not an input.",
+            **RUN,
+        ),
+    ] = None,
     hold_out: Annotated[
         float | None,
         command.number(
@@ -155,6 +163,7 @@ def fit(
             ignore=ignore,
             decimal=decimal,
             missing=missing,
+            group=group,
             target_transform=target_transform,
             schema=None if learnt is None else learnt.schema,
         )

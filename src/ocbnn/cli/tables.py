@@ -198,6 +198,7 @@ class Inputs:
         rules: as constraints.
         columns: what was declared about columns, for estimators.
         adopted: whether the schema is that of a learnt prior, which brings its own.
+        groups: the group of each row, whose rows are held out together or not at all; None for no groups.
     """
 
     frame: pd.DataFrame
@@ -205,6 +206,7 @@ class Inputs:
     rules: tuple[Constraint, ...]
     columns: Mapping[str, Mapping[str, Any]]
     adopted: bool = False
+    groups: pd.Series | None = None
 
     @property
     def target(self) -> str:
@@ -222,6 +224,7 @@ def read_inputs(
     task: str | None = None,
     columns: Path | None = None,
     ignore: Sequence[str] | None = None,
+    group: str | None = None,
     decimal: str = ".",
     missing: str | None = None,
     target_transform: str | None = None,
@@ -236,10 +239,12 @@ def read_inputs(
 
     declared = {} if columns is None else read_columns(columns)
     frame = read_table(table, voice, decimal)
-    require_columns(frame, [*(ignore or ()), target], table)
+    left_out = {*(ignore or ()), *(() if group is None else (group,))}
+    require_columns(frame, [*left_out, target], table)
     if target in (ignore or ()):
         raise InputError(f"{target!r} is the target, so it cannot be ignored.")
-    frame = frame.drop(columns=list(ignore or ()))
+    groups = None if group is None else _groups(frame, group, target, schema)
+    frame = frame.drop(columns=list(left_out))
     if target_transform is not None:
         key = "y" if "y" in declared and "y" not in frame else target
         declared[key] = {**declared.get(key, {}), "transform": target_transform}
@@ -251,7 +256,28 @@ def read_inputs(
         require_columns(frame, schema.names, table)
     constraints = () if rules is None else load_rules(rules, known)
     complete = complete_rows(frame, [*needed_columns(known), target], voice)
-    return Inputs(complete, known, constraints, declared, adopted=schema is not None)
+    groups = None if groups is None else groups.loc[complete.index]
+    return Inputs(complete, known, constraints, declared, schema is not None, groups)
+
+
+def _groups(frame: pd.DataFrame, group: str, target: str, schema: Schema | None) -> pd.Series:
+    """The group of each row.
+
+    Raises:
+        InputError: the column is the target or an input of a learnt prior, or a row has no group.
+    """
+    if group == target or (schema is not None and group in schema.names):
+        what = "the target" if group == target else "an input of the prior"
+        raise InputError(
+            f"--group {group}: the column is {what}, and a group is neither. Name another column."
+        )
+    absent = frame[group].isna()
+    if absent.any():
+        raise InputError(
+            f"--group {group}: {int(absent.sum()):,} rows have no value there, the first is row "
+            f"{absent.idxmax()}, counted from 0. Give every row its group, or leave such rows out."
+        )
+    return frame[group]
 
 
 def read_unseen(table: Path, schema: Schema, voice: Voice, decimal: str = ".") -> pd.DataFrame:
