@@ -142,9 +142,13 @@ class Model:
         rows = self.data if batch is None else batch
         if rows is None:
             return jnp.zeros((), jnp.asarray(w).dtype)
+        return jnp.sum(self.row_log_likelihoods(w, rows))
+
+    def row_log_likelihoods(self, w: Float[Array, " size"], rows: Data) -> Float[Array, " n"]:
+        """Of each row weight · log p(y | Φ_w(x)), y in model units."""
         weights, parameters = self.split(w)
         outputs = self.network.apply(weights, rows.inputs)
-        return jnp.sum(self.likelihood.log_density(parameters, outputs, rows.y, rows.weights))
+        return self.likelihood.log_density(parameters, outputs, rows.y, rows.weights)
 
     def log_density(
         self,

@@ -32,6 +32,7 @@ from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.likelihoods import Gaussian
 from ocbnn.model.networks import as_key
 from ocbnn.model.outputs import precision
+from ocbnn.resources import require_memory
 from ocbnn.rules.constraint import Constraint
 from ocbnn.seeds import seed_for
 from ocbnn.storage.values import plain
@@ -131,14 +132,28 @@ class Posterior(Drawn):
         """The same draws with another mask."""
         return replace(self, kept=kept)
 
-    def to_datatree(self, *, rows: int = 200, seed: int = 0) -> xarray.DataTree:
-        """An ArviZ DataTree: posterior, posterior_predictive, observed_data, sample_stats, constant_data.
+    def to_datatree(self, *, rows: int = 200, seed: int = 0, log_likelihood: bool = True) -> xarray.DataTree:
+        """An ArviZ DataTree: posterior, posterior_predictive, log_likelihood, observed_data and others.
+
+        The others are sample_stats and constant_data.
 
         `posterior` holds the weights `w` and, as `function`, what rules speak of at some rows (weights are
         not identifiable, functions are). At most `rows` rows, evenly spaced, are in it; without data there is
         none. All draws are in it, as ArviZ's groups are rectangular: `sample_stats.kept` says which remain
         after rejection. For classes, values of Y are class indices. Where predictions are truncated, values
         of Y are samples of the restricted predictive, and of no draw by itself.
+
+        `log_likelihood` is of all rows of the data, as `arviz_stats.loo` needs it, with y in raw units. Rows
+        that were equal are one row, whose log-likelihood is multiplied by its weight. The dimension is `row`
+        where all rows are in the tree, else `data_row`.
+
+        Args:
+            rows: the number of rows in the tree, at most.
+            seed: of the samples of Y.
+            log_likelihood: whether it is in the tree; it takes a number for each draw and row.
+
+        Raises:
+            ResourceError: the log-likelihood does not fit into memory.
         """
         import arviz_base
 
@@ -168,7 +183,23 @@ class Posterior(Drawn):
             groups["constant_data"] = {"x": coded}
             coords |= {"row": chosen, "column": list(self.schema.names)}
         attributes = {"/": {"provenance": json.dumps(dict(self.provenance))}}
-        return arviz_base.from_dict(groups, coords=coords, dims=dims, attrs=attributes)
+        tree = arviz_base.from_dict(groups, coords=coords, dims=dims, attrs=attributes)
+        if data is not None and log_likelihood:
+            every = len(data.inputs)
+            dimension = "row" if every == len(coords["row"]) else "data_row"
+            tree["log_likelihood"] = arviz_base.from_dict(
+                {"log_likelihood": {"y": self._row_log_likelihoods(every)}},
+                coords={dimension: np.arange(every)},
+                dims={"y": [dimension]},
+            )["log_likelihood"]
+        return tree
+
+    def _row_log_likelihoods(self, rows: int) -> Float[np.ndarray, "chains draws n"]:
+        """Of every draw, rejected ones included, at every row of the data, y in raw units."""
+        chains, count, _ = self.draws.shape
+        what = f"The log-likelihood of {chains * count:,} draws at {rows:,} rows"
+        require_memory(2 * 8.0 * chains * count * rows, what, "Say log_likelihood=False.")
+        return outputs.row_log_likelihoods(self.model, self.every).reshape(chains, count, rows)
 
     def _samples(self, coded: Float[np.ndarray, "n Q"], values: np.ndarray, seed: int) -> np.ndarray:
         """One sample of Y for every draw: raw y, or class indices."""
