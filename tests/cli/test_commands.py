@@ -133,7 +133,7 @@ class TestFit:
         assert run("check", out).exit_code in (0, 1)
         page = own_files / "report.html"
         assert run("report", out, "--table", own_files / "table.csv", "--out", page).exit_code == 0
-        assert "missing values; a missing value enters as the mean" in page.read_text()
+        assert "is missing in 3 rows and enters there as the mean" in page.read_text()
         assert "to 3 rows without a value that it needs" in page.read_text()
 
     def test_a_column_that_was_complete_leaves_a_row_without_it_empty(self, files, tmp_path):

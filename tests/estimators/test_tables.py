@@ -271,8 +271,8 @@ def test_provenance_says_which_columns_had_gaps_and_to_how_many_rows_a_rule_does
     frame, _ = pressures_with_gaps()
     said = gaps.posterior_.provenance["data_choices"]
     mean = f"{frame['dose'].mean():.4g}"
-    assert f"dose: 3 missing values; a missing value enters as the mean {mean}, with an indicator" in said
-    assert "ward: 1 missing values; a missing value enters as a level of its own" in said
+    assert f"dose is missing in 3 rows and enters there as the mean {mean}, with an indicator" in said
+    assert "ward is missing in 1 row and enters there as a level of its own" in said
     assert any(each.endswith("it does not apply to 3 rows without a value that it needs") for each in said)
 
 

@@ -314,9 +314,11 @@ def data_choices(model: Model, outcomes: Sequence[RuleOutcome]) -> list[str]:
     for column in schema.columns:
         name, offset = column.name, f"{column.offset:.4g}"
         if column.indicator:
-            level = "a level of its own"
-            instead = level if column.levels else f"the mean {column.mean:.4g}, with an indicator"
-            said.append(f"{name}: {column.missing:,} missing values; a missing value enters as {instead}")
+            rows = f"{column.missing:,} row{'s' if column.missing != 1 else ''}"
+            instead = (
+                "a level of its own" if column.levels else f"the mean {column.mean:.4g}, with an indicator"
+            )
+            said.append(f"{name} is missing in {rows} and enters there as {instead}")
         if (column.transform, column.center, column.scale) in (("none", 0.0, 1.0), ("standardize", 0.0, 1.0)):
             continue
         value = {"log": f"log({name} + {offset})", "asinh": f"asinh({name} / {offset})"}
