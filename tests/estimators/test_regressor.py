@@ -22,6 +22,7 @@ from ocbnn.posterior.calibration import judged
 from ocbnn.posterior.conflict import log_scores
 from ocbnn.posterior.predict import predict
 from ocbnn.report import gather
+from ocbnn.report.sentences import provenance_rows
 from small_estimators import blood_pressures, functions_in_numpy, noise_in_numpy, small_regressor
 
 
@@ -316,6 +317,20 @@ def test_on_a_log_scale_answers_are_those_of_the_logs_in_raw_units(logged, twin)
     )
 
 
+def test_on_a_log_scale_draws_that_obey_are_those_of_the_logs(logged, twin):
+    frame, _ = costs()
+    young = frame[frame["age"] <= 60]
+    rules = "if age > 60 then cost <= 1260", f"if age > 60 then cost <= {math.log(1260.0)!r}"
+    one, other = (each.enforce("draws", rules=rule) for each, rule in zip((logged, twin), rules, strict=True))
+    assert 0 < one.posterior_.mask.mean() < 1
+    assert np.array_equal(one.posterior_.mask, other.posterior_.mask)
+    np.testing.assert_allclose(one.predict(frame), np.exp(other.predict(frame)), rtol=1e-6)
+    levels = [0.1, 0.9]
+    np.testing.assert_allclose(
+        one.predict_quantiles(young, levels), np.exp(other.predict_quantiles(young, levels)), rtol=1e-6
+    )
+
+
 def test_on_a_log_scale_enforced_answers_keep_to_the_very_limits(logged):
     frame, _ = costs()
     old = (frame["age"] > 60).to_numpy()
@@ -365,7 +380,11 @@ def test_a_loaded_estimator_has_its_log_scale(logged, tmp_path):
     again = ocbnn.load(tmp_path / "model")
     assert again.target_transform == "log"
     assert np.array_equal(again.predict_interval(frame), logged.predict_interval(frame))
-    assert gather(again.posterior_, frame=frame, y=y, points=20).performance.with_rules["log_score"] < 0
+    evidence = gather(again.posterior_, frame=frame, y=y, points=20)
+    assert evidence.performance.with_rules["log_score"] == pytest.approx(
+        log_scores(logged.posterior_, frame, y).mean()
+    )
+    assert ("Predicted", "cost, a number, modelled on a log scale") in provenance_rows(evidence)
 
 
 @pytest.mark.parametrize(
