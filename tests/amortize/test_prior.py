@@ -184,6 +184,9 @@ def test_an_estimator_takes_the_priors_table_network_and_rules(sign_prior, tmp_p
         ({"hidden": (7,)}, FRAME, "hidden layers"),
         ({"hidden": None, "activation": "relu"}, FRAME, "activation"),
         ({"hidden": None, "columns": {"x": {"unit": "m"}}}, FRAME, "columns="),
+        ({"hidden": None, "missing": "indicator"}, FRAME, "leave missing out"),
+        ({"hidden": None, "unseen": "other"}, FRAME, "leave unseen out"),
+        ({"hidden": None, "target_transform": "log"}, FRAME, "leave target_transform out"),
         ({"hidden": None}, FRAME.rename(columns={"x": "z"}), "columns x"),
         ({"hidden": None}, FRAME.rename(columns={"y": "mass"}), "'mass'"),
     ],
@@ -201,3 +204,9 @@ def test_a_classifier_refuses_a_prior_for_numbers(sign_prior):
 
 def test_rules_keep_their_words(sign_prior):
     assert sign_prior.rules == (replace(parse_rule(SIGN_RULE, LINE, name="sign"), tolerance=0.1),)
+
+
+def test_rules_are_not_learnt_on_a_log_scale() -> None:
+    logged = replace(LINE, target=replace(LINE.target, transform="log"))
+    with pytest.raises(ModelError, match="on the scale of 'y' itself, not of its log"):
+        AmortizedPrior.learn([SIGN_RULE], logged, noise=0.1)

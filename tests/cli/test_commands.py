@@ -7,14 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from command_line import interrupt, run, small_table, words
 from ocbnn import __version__
-from ocbnn.cli import app
+from ocbnn.cli import app, fitting
 from ocbnn.cli.command import FOLDER, keep_compiled
+from ocbnn.cli.fitting import split_rows
 from ocbnn.cli.voice import suggested
+from ocbnn.estimators.folder import load
 from ocbnn.estimators.folder import save as save_model
 from small_estimators import small_regressor
 
@@ -110,6 +113,121 @@ class TestFit:
         assert "x (2), age (1)" in re.sub(r"\s+", " ", result.stderr)
 
     @pytest.mark.slow
+    def test_rows_with_missing_values_are_kept_with_an_indicator(self, own_files, small_budget):
+        table = small_table()
+        table.loc[[3, 4, 9], "x"] = None
+        table.loc[7, "ward"] = None
+        table.loc[8, "age"] = None
+        table.to_csv(own_files / "table.csv", index=False)
+        out = own_files / "gaps"
+        done = fit(own_files, out, "--missing", "indicator")
+        assert done.exit_code == 0, done.output
+        assert "left out" not in done.output
+        known = load(out)
+        assert known.schema_.with_indicator == ("x", "ward", "age")
+        assert run("enforce", out, "--out", own_files / "enforced").exit_code == 0
+        new = own_files / "new.csv"
+        predicted = run("predict", own_files / "enforced", own_files / "table.csv", "--out", new)
+        assert "high: it does not apply to 3 rows without a value that it needs" in words(predicted)
+        assert pd.read_csv(new)["prediction"].notna().all()
+        assert run("check", out).exit_code in (0, 1)
+        page = own_files / "report.html"
+        assert run("report", out, "--table", own_files / "table.csv", "--out", page).exit_code == 0
+        assert "is missing in 3 rows and enters there as the mean" in page.read_text()
+        assert "to 3 rows without a value that it needs" in page.read_text()
+
+    def test_a_column_that_was_complete_leaves_a_row_without_it_empty(self, files, tmp_path):
+        table = small_table()
+        table.loc[2, "x"] = None
+        table.to_csv(tmp_path / "new.csv", index=False)
+        done = run("predict", files / "model", tmp_path / "new.csv", "--out", tmp_path / "out.csv")
+        assert "fit with --missing indicator" in words(done)
+        assert (
+            pd.read_csv(tmp_path / "out.csv")["prediction"].isna().tolist()
+            == [False] * 2 + [True] + [False] * 57
+        )
+
+    def test_a_target_on_a_log_scale_is_predicted_in_its_own_units(self, own_files, small_budget):
+        table = small_table()
+        table["y"] = 10 ** table["y"]
+        table.to_csv(own_files / "table.csv", index=False)
+        out = own_files / "logged"
+        assert fit(own_files, out, "--target-transform", "log").exit_code == 0
+        assert load(out).schema_.target.is_log
+        predicted = run("predict", out, own_files / "table.csv", "--out", own_files / "out.csv")
+        assert predicted.exit_code == 0, predicted.output
+        assert (pd.read_csv(own_files / "out.csv")["lower"] > 0).all()
+        assert run("check", out).exit_code in (0, 1)
+        table.loc[3, "y"] = -1
+        table.to_csv(own_files / "table.csv", index=False)
+        refused = fit(own_files, own_files / "other", "--target-transform", "log")
+        assert refused.exit_code == 2
+        assert "row 3 has -1.0" in words(refused)
+
+    def test_labels_that_the_fit_has_not_seen_are_predicted_and_flagged_on_request(
+        self, own_files, small_budget
+    ):
+        out = own_files / "open"
+        assert fit(own_files, out, "--unseen", "other").exit_code == 0
+        table = small_table()
+        table.loc[[2, 5], "ward"] = "new"
+        table.to_csv(own_files / "new.csv", index=False)
+        done = run("predict", out, own_files / "new.csv", "--out", own_files / "out.csv")
+        assert done.exit_code == 0, done.output
+        shown = pd.read_csv(own_files / "out.csv", keep_default_na=False)
+        assert np.flatnonzero(shown["unseen"] == "ward").tolist() == [2, 5]
+        assert set(shown["unseen"]) == {"", "ward"}
+        page = own_files / "report.html"
+        assert run("report", out, "--table", own_files / "new.csv", "--out", page).exit_code == 0
+        assert "ward: 2" in page.read_text()
+        refused = run("predict", own_files / "model", own_files / "new.csv")
+        assert refused.exit_code == 2
+        assert "unseen='other'" in words(refused)
+
+    def test_whole_groups_are_held_out_and_are_no_input(self, own_files, small_budget, monkeypatch):
+        table = small_table()
+        table["patient"] = np.repeat([f"p{i}" for i in range(15)], 4)
+        table.loc[[8, 9], "age"] = None
+        table.to_csv(own_files / "table.csv", index=False)
+        seen = []
+
+        def split(*given):
+            seen.append(split_rows(*given))
+            return seen[-1]
+
+        monkeypatch.setattr(fitting, "split_rows", split)
+        out = own_files / "grouped"
+        for seed in range(2):
+            more = ("--group", "patient", "--missing", "indicator", "--seed", seed)
+            done = fit(own_files, out, *more)
+            assert done.exit_code == 0, done.output
+            train, rest = (table.loc[part.index, "patient"] for part in seen[-1])
+            assert len(train) + len(rest) == 60
+            assert not set(train) & set(rest)
+            assert (len(rest), rest.nunique()) in {(12, 3), (8, 2)}
+            assert "p2" in set(train), "the only patient without an age stays in the fit"
+            assert f"{rest.nunique()} whole groups of patient" in words(done)
+            assert load(out).schema_.names == ("x", "ward", "age")
+
+    @pytest.mark.parametrize(
+        ("group", "said"),
+        [
+            ("y", "the column is the target"),
+            ("nobody", "has no column 'nobody'"),
+            ("holes", "1 rows have no value there, the first is row 4"),
+            ("one", "all rows are of one group"),
+        ],
+    )
+    def test_a_group_that_cannot_be_used_is_refused(self, own_files, small_budget, group, said):
+        table = small_table().assign(one="all", holes=1.0)
+        table.loc[4, "holes"] = None
+        table.to_csv(own_files / "table.csv", index=False)
+        spare = {"one", "holes"} - {group}
+        more = [word for name in spare for word in ("--ignore", name)]
+        done = fit(own_files, own_files / "out", "--group", group, *more)
+        assert done.exit_code == 2
+        assert said in words(done)
+
     def test_classes_and_levels_that_are_rare_do_not_break_the_held_out_rows(self, own_files, small_budget):
         table = small_table()
         table.loc[7, "ward"] = "rare"
@@ -175,6 +293,13 @@ class TestPredict:
         table.rename_axis(None).to_parquet(tmp_path / "unnamed.parquet")
         result = run("predict", files / "model", tmp_path / "unnamed.parquet", "--json")
         assert len(json.loads(result.stdout)) == 4
+
+    def test_columns_outside_of_the_observed_range_are_named(self, files, tmp_path):
+        table = small_table(4).assign(x=[0.0, 50.0, 0.0, -50.0], age=[40, 40, 200, 200])
+        table.to_csv(tmp_path / "new.csv", index=False)
+        shown = run("predict", files / "model", tmp_path / "new.csv", "--json")
+        assert [row["outside"] for row in json.loads(shown.stdout)] == ["", "x", "age", "x;age"]
+        assert "unseen" not in json.loads(shown.stdout)[0]
 
     def test_wider_intervals_cover_more(self, files, tmp_path):
         widths = []

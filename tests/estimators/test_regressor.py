@@ -1,20 +1,28 @@
 """The regressor: every method against something independent."""
 
+import math
 import pickle
 from copy import copy
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.stats import lognorm, norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
+import ocbnn
 from ocbnn import OCBNNRegressor, RuleError, SchemaError
-from ocbnn.errors import InconclusiveWarning, OCBNNError
+from ocbnn.errors import InconclusiveWarning, ModelError, OCBNNError
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.inference.loop import Loop
+from ocbnn.posterior.calibration import judged
+from ocbnn.posterior.conflict import log_scores
+from ocbnn.posterior.predict import predict
+from ocbnn.report import gather
+from ocbnn.report.sentences import provenance_rows
 from small_estimators import blood_pressures, functions_in_numpy, noise_in_numpy, small_regressor
 
 
@@ -260,3 +268,140 @@ def test_a_subclass_may_have_a_constructor_of_its_own() -> None:
     narrow = clone(Narrow(note="small"))
     assert narrow.get_params() == {"rules": None, "note": "small"}
     assert (narrow.hidden, narrow.engine, narrow.noise) == (3, "auto", None)
+
+
+# A target on a log scale ------------------------------------------------------------------------------------
+
+RULE, RULE_OF_LOGS = "if age > 60 then 300 <= cost <= 1000", "if age > 60 then L <= cost <= U"
+
+
+def costs() -> tuple[pd.DataFrame, pd.Series]:
+    frame, y = blood_pressures()
+    return frame[["age", "dose"]], np.exp(y / 40).rename("cost")
+
+
+@pytest.fixture(scope="module")
+def logged():
+    return small_regressor(rules=RULE, target_transform="log", tolerance=0.999, chains=5).fit(*costs())
+
+
+@pytest.fixture(scope="module")
+def twin():
+    """The same fit of log y by hand: rules and target are transformed beforehand."""
+    frame, y = costs()
+    rule = RULE_OF_LOGS.replace("L", repr(math.log(300.0))).replace("U", repr(math.log(1000.0)))
+    return small_regressor(rules=rule, tolerance=0.999, chains=5).fit(frame, np.log(y))
+
+
+def test_a_log_scale_is_the_fit_of_the_logs(logged, twin):
+    np.testing.assert_allclose(logged.posterior_.draws, twin.posterior_.draws, rtol=1e-9, atol=1e-12)
+
+
+def test_on_a_log_scale_answers_are_those_of_the_logs_in_raw_units(logged, twin):
+    frame, _ = costs()
+    levels = [0.05, 0.5, 0.9]
+    np.testing.assert_allclose(logged.predict(frame), np.exp(twin.predict(frame)), rtol=1e-6)
+    np.testing.assert_allclose(
+        logged.predict_quantiles(frame, levels), np.exp(twin.predict_quantiles(frame, levels)), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        logged.sample_predictive(frame, 7), np.exp(twin.sample_predictive(frame, 7)), rtol=1e-6
+    )
+    inner, outer = logged.enforce(), twin.enforce()
+    np.testing.assert_allclose(inner.predict(frame), np.exp(outer.predict(frame)), rtol=1e-6)
+    np.testing.assert_allclose(
+        inner.predict_quantiles(frame, levels), np.exp(outer.predict_quantiles(frame, levels)), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        inner.sample_predictive(frame, 7), np.exp(outer.sample_predictive(frame, 7)), rtol=1e-6
+    )
+
+
+def test_on_a_log_scale_draws_that_obey_are_those_of_the_logs(logged, twin):
+    frame, _ = costs()
+    young = frame[frame["age"] <= 60]
+    rules = "if age > 60 then cost <= 1260", f"if age > 60 then cost <= {math.log(1260.0)!r}"
+    one, other = (each.enforce("draws", rules=rule) for each, rule in zip((logged, twin), rules, strict=True))
+    assert 0 < one.posterior_.mask.mean() < 1
+    assert np.array_equal(one.posterior_.mask, other.posterior_.mask)
+    np.testing.assert_allclose(one.predict(frame), np.exp(other.predict(frame)), rtol=1e-6)
+    levels = [0.1, 0.9]
+    np.testing.assert_allclose(
+        one.predict_quantiles(young, levels), np.exp(other.predict_quantiles(young, levels)), rtol=1e-6
+    )
+
+
+def test_on_a_log_scale_enforced_answers_keep_to_the_very_limits(logged):
+    frame, _ = costs()
+    old = (frame["age"] > 60).to_numpy()
+    enforced = logged.enforce()
+    for values in (
+        enforced.predict_quantiles(frame, [0.001, 0.999]).T,
+        enforced.sample_predictive(frame, 50),
+    ):
+        assert ((values[:, old] >= 300) & (values[:, old] <= 1000)).all()
+
+
+def test_on_a_log_scale_spreads_are_those_of_a_mixture_of_lognormals(logged):
+    frame, _ = costs()
+    medians, noise = logged.sample_function(frame), logged.posterior_.noise
+    laws = lognorm(noise[:, None], scale=medians)
+    mean, within = laws.mean(), laws.var()
+    found = predict(logged.posterior_, frame)
+    np.testing.assert_allclose(found.observation.mean, mean.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(found.epistemic, mean.var(axis=0), rtol=1e-7)
+    np.testing.assert_allclose(found.aleatoric, within.mean(axis=0), rtol=1e-7)
+    _, sd = logged.predict(frame, return_std=True)
+    np.testing.assert_allclose(sd**2, mean.var(axis=0) + within.mean(axis=0), rtol=1e-7)
+
+
+def test_on_a_log_scale_scores_and_calibration_are_those_of_the_logs(logged, twin):
+    frame, y = costs()
+    for one, other in ((logged, twin), (logged.enforce(), twin.enforce())):
+        old = log_scores(other.posterior_, frame, np.log(y))
+        known = old > np.log(np.finfo(float).tiny)
+        scores = log_scores(one.posterior_, frame, y)
+        np.testing.assert_allclose(scores[known], (old - np.log(y))[known], rtol=1e-6)
+        found = [judged(one.posterior_, frame, y), judged(other.posterior_, frame, np.log(y))]
+        np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5, atol=1e-9)
+
+
+def test_on_a_log_scale_checks_are_those_of_the_logs(logged, twin):
+    one, other = (each.check_rules(points=200)[0] for each in (logged, twin))
+    assert one.epsilon_mean.value == pytest.approx(other.epsilon_mean.value, abs=1e-12)
+    assert one.points_violating.value == other.points_violating.value
+    shown = logged.posterior_.provenance["data_choices"]
+    assert any(each.startswith("cost is modelled as (log(cost) − ") for each in shown)
+
+
+def test_a_loaded_estimator_has_its_log_scale(logged, tmp_path):
+    frame, y = costs()
+    logged.save(tmp_path / "model")
+    again = ocbnn.load(tmp_path / "model")
+    assert again.target_transform == "log"
+    assert np.array_equal(again.predict_interval(frame), logged.predict_interval(frame))
+    evidence = gather(again.posterior_, frame=frame, y=y, points=20)
+    assert evidence.performance.with_rules["log_score"] == pytest.approx(
+        log_scores(logged.posterior_, frame, y).mean()
+    )
+    assert ("Predicted", "cost, a number, modelled on a log scale") in provenance_rows(evidence)
+
+
+@pytest.mark.parametrize(
+    "rule", ["always cost ~ Normal(300, 10)", "always cost = 300", "always cost = 3 within 1"]
+)
+def test_what_cannot_be_said_exactly_of_a_log_is_refused(rule):
+    with pytest.raises(
+        ModelError, match=r"cannot be said exactly where 'cost' is modelled on a log scale.*limits"
+    ):
+        small_regressor(rules=rule, target_transform="log").fit(*costs())
+
+
+def test_a_target_without_a_log_is_refused_with_its_row():
+    frame, y = costs()
+    with pytest.raises(SchemaError, match=r"'cost' is modelled on a log scale.*row 4 has 0\.0"):
+        small_regressor(target_transform="log").fit(frame, y.where(y.index != 4, 0.0))
+    with pytest.raises(SchemaError, match="'sqrt' cannot be the transform"):
+        small_regressor(target_transform="sqrt").fit(frame, y)
+    with pytest.raises(ModelError, match="allows no output at all"):
+        small_regressor(target_transform="log", rules="always cost <= -1").fit(frame, y)

@@ -7,13 +7,15 @@ import json
 from dataclasses import replace
 from types import SimpleNamespace
 
+import arviz_base
 import arviz_stats
 import jax
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import lognorm, norm
 
-from ocbnn.errors import OCBNNError
+from ocbnn.errors import OCBNNError, ResourceError
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.warmstart import WarmStart, with_found
 from ocbnn.model import Data, Model
@@ -181,6 +183,7 @@ def test_arviz_accepts_the_tree_and_finds_the_functions_in_it(result, frame):
     assert set(tree.children) == {
         "posterior",
         "posterior_predictive",
+        "log_likelihood",
         "observed_data",
         "sample_stats",
         "constant_data",
@@ -248,3 +251,51 @@ def test_a_tree_of_truncated_classes_holds_indices_of_allowed_ones(frame):
     posterior = random_posterior(model, (2, 50))
     tree = replace(posterior, truncated=truncate(posterior).rules).to_datatree(rows=5)
     assert set(np.unique(tree["posterior_predictive"]["y"].values)) == {0, 2}
+
+
+def loo_by_hand(pointwise):
+    tree = arviz_base.from_dict({"posterior": {"w": pointwise[..., 0]}, "log_likelihood": {"y": pointwise}})
+    return arviz_stats.loo(tree, pointwise=True)
+
+
+@pytest.mark.parametrize("transform", ["none", "log"])
+def test_the_log_likelihood_of_numbers_is_that_of_normals_in_raw_units_and_loo_runs(frame, transform):
+    schema = Schema.infer(frame, target="y", columns={"y": {"transform": transform}})
+    model = Model.build(frame=frame, target="y", schema=schema, hidden=(2,))
+    posterior = random_posterior(model, (2, 200), spread=0.02)
+    tree = posterior.to_datatree(rows=5)
+    noise = posterior.noise[:, None]
+    y, functions = frame["y"].to_numpy(), function_draws(posterior, frame)
+    law = norm(functions, noise) if transform == "none" else lognorm(noise, scale=functions)
+    by_hand = law.logpdf(y).reshape(2, 200, -1)
+    found = tree["log_likelihood"]["y"]
+    assert found.dims == ("chain", "draw", "data_row")
+    np.testing.assert_allclose(found.values, by_hand, rtol=1e-9)
+    loo, expected = arviz_stats.loo(tree, pointwise=True), loo_by_hand(by_hand)
+    assert loo.n_data_points == len(frame)
+    assert loo.elpd == pytest.approx(expected.elpd, rel=1e-9)
+    np.testing.assert_allclose(loo.elpd_i.values, expected.elpd_i.values, rtol=1e-9)
+
+
+def test_the_log_likelihood_of_classes_is_that_of_their_probabilities(frame):
+    labelled = frame.assign(label=np.resize(["a", "b", "c"], len(frame)))[["x", "label"]]
+    weights = np.resize([1.0, 2.0, 0.5], len(frame))
+    model = Model.build(frame=labelled, target="label", hidden=(2,), row_weights=weights)
+    posterior = random_posterior(model, (2, 30))
+    tree = posterior.to_datatree()
+    codes = np.resize([0, 1, 2], len(frame))
+    said = function_draws(posterior, labelled)[:, np.arange(len(frame)), codes]
+    found = tree["log_likelihood"]["y"]
+    assert found.dims == ("chain", "draw", "row")
+    np.testing.assert_allclose(found.values, (weights * np.log(said)).reshape(2, 30, -1), rtol=1e-9)
+    total = [float(model.log_likelihood(w)) for w in posterior.flat[:3]]
+    np.testing.assert_allclose(found.values.reshape(60, -1)[:3].sum(axis=1), total, rtol=1e-5)
+
+
+def test_the_log_likelihood_can_be_left_out_and_is_refused_beyond_memory(result, monkeypatch):
+    posterior = Posterior.from_result(result)
+    assert "log_likelihood" not in posterior.to_datatree(log_likelihood=False).children
+    monkeypatch.setattr("ocbnn.resources.SMALL", 0)
+    monkeypatch.setattr("ocbnn.resources.free_memory", lambda: 100)
+    with pytest.raises(ResourceError, match="Say log_likelihood=False"):
+        posterior.to_datatree()

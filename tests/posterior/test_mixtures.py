@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.optimize import brentq
-from scipy.stats import kstest, norm, truncnorm
+from scipy.stats import kstest, lognorm, norm, truncnorm
 
 from ocbnn.posterior.mixtures import (
     Intervals,
     Mixture,
     quantiles,
+    restricted_log_moments,
     restricted_moments,
     sample_restricted,
     shortest_interval,
@@ -178,3 +179,30 @@ def test_quantiles_have_their_level_where_draws_differ_in_noise_by_seven_orders(
     for level, values in zip(levels, quantiles(unequal, levels).T, strict=True):
         below = norm.cdf(values, unequal.mean, unequal.sd[:, None]).mean(axis=0)
         np.testing.assert_allclose(below, level, atol=1e-8)
+
+
+def test_moments_of_lognormals_within_intervals_are_integrals(mixture, allowed):
+    found = restricted_log_moments(mixture, allowed)
+    for row in range(3):
+        for k in range(2):
+            low, high = allowed.lower[row, k], allowed.upper[row, k]
+            if low > high:
+                assert found.mass[row, k] == 0
+                continue
+            ends = max(low, -15.0), min(high, 15.0)
+            mass, first, second = (
+                quad(lambda t, p=power, at=row: np.exp(p * t) * density(mixture, at, t), *ends, limit=400)[0]
+                for power in (0, 1, 2)
+            )
+            assert found.mass[row, k] == pytest.approx(mass, rel=1e-6)
+            assert found.mean[row, k] == pytest.approx(first / mass, rel=1e-6)
+            assert found.second[row, k] == pytest.approx(second / mass, rel=1e-6)
+
+
+def test_the_shortest_interval_in_other_units_is_shortest_there():
+    one = Mixture(np.array([[0.4]]), np.array([0.7]))
+    ((low, high),) = np.exp(shortest_interval(one, 0.8, raw=np.exp))
+    law = lognorm(0.7, scale=np.exp(0.4))
+    assert law.cdf(high) - law.cdf(low) == pytest.approx(0.8, abs=1e-9)
+    tails = np.linspace(1e-4, 0.1999, 2001)
+    assert high - low == pytest.approx((law.ppf(tails + 0.8) - law.ppf(tails)).min(), rel=1e-3)

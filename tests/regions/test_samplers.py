@@ -6,6 +6,7 @@ import math
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from scipy import stats
@@ -264,3 +265,18 @@ def test_bad_arguments_are_errors_that_say_what_to_do() -> None:
         sample(1, TRIANGLE, SQUARE, None, -1)
     with pytest.raises(RegionError, match="schema of 2 columns"):
         sample(1, TRIANGLE, SQUARE, DATA, 5)
+
+
+def test_rows_with_missing_values_are_no_donors_and_points_are_complete() -> None:
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame(generator.normal(size=(50, 4)), columns=list("abcd"))
+    frame.loc[5:, "b"] = np.nan
+    schema = Schema.infer(frame, missing="indicator")
+    coded = schema.encode(frame)
+    points = sample(0, Everywhere(), schema, coded, 200, "rows")
+    assert np.array_equal(np.unique(points, axis=0), np.unique(coded[:5], axis=0))
+    without_any = Schema.infer(frame.assign(a=[np.nan] * 5 + [1.0] * 45), missing="indicator")
+    nothing = without_any.encode(frame.assign(a=[np.nan] * 5 + [1.0] * 45))
+    assert np.isfinite(sample(0, Everywhere(), without_any, nothing, 20)).all()
+    with pytest.raises(RegionError, match="none is complete"):
+        sample(0, Everywhere(), without_any, nothing, 20, "rows")

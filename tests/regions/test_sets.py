@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from ocbnn.language.expressions import Always
 from ocbnn.regions import Box, Everywhere, HalfSpace, HalfSpaces, Interval, Predicate, Union
 from ocbnn.regions.polytope import _normalised
+from ocbnn.schema import Schema
 from region_cases import MIXED, ROOMY, SQUARE, THIN, region
 
 ends = st.integers(-3, 3).map(float) | st.sampled_from([-math.inf, math.inf])
@@ -159,3 +161,24 @@ def test_half_spaces_with_huge_coefficients_are_normalised_as_small_ones_are() -
         found = _normalised(matrix * factor, bound * np.array([factor, 1.0]))
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("x > 1", [True, False, False]),
+        ("x != 3", [True, False, False]),
+        ("not x > 5", [True, False, False]),
+        ("x * z > -100", [True, False, False]),
+        ("x + z > -100", [True, False, False]),
+        ("sex != female", [True, True, False]),
+        ("x > 1 or z > 1", [True, True, True]),
+    ],
+)
+def test_a_condition_that_needs_a_missing_value_does_not_hold(condition: str, expected: list[bool]) -> None:
+    frame = pd.DataFrame(
+        {"x": [2.0, np.nan, np.nan], "z": [2.0, 3.0, 4.0], "sex": ["male", "male", None], "w": [1.0, 2, 3]}
+    )
+    declared = {"sex": {"levels": ["male", "female"]}, "x": {"kind": "continuous"}}
+    schema = Schema.infer(frame, target=pd.Series([1.5, 2, 3]), columns=declared, missing="indicator")
+    assert region(condition, schema).contains(schema.encode(frame), schema).tolist() == expected

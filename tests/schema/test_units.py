@@ -385,3 +385,150 @@ class TestSchema:
     def test_a_damaged_file_is_refused_with_the_reason(self, stored, said):
         with pytest.raises(SchemaError, match=said):
             Schema.from_json(stored)
+
+
+class TestMissingValues:
+    GAPS = pd.DataFrame(
+        {
+            "age": [31.0, np.nan, 57.0, 90.0],
+            "dose": [1.0, 10.0, np.nan, np.nan],
+            "prior": [True, None, False, True],
+            "ward": ["ICU", None, "ICU", "ER"],
+            "weight": [70.0, 80.0, 65.0, 90.0],
+        }
+    )
+
+    @pytest.fixture
+    def gaps(self):
+        declared = {"dose": {"transform": "log", "offset": 1.0}, "prior": {"kind": "binary"}}
+        return Schema.infer(self.GAPS, columns=declared, missing="indicator")
+
+    def test_model_inputs_are_those_of_the_mean_beside_a_column_that_says_what_was_missing(self, gaps):
+        filled = self.GAPS.assign(
+            age=self.GAPS["age"].fillna(self.GAPS["age"].mean()),
+            dose=self.GAPS["dose"].fillna(self.GAPS["dose"].mean()),
+            prior=[1.0, 2 / 3, 0.0, 1.0],
+        )
+        columns = []
+        for name in ("age", "dose", "prior"):
+            column = gaps.column(name)
+            values = np.log(filled[name] + 1) if name == "dose" else filled[name].astype(float)
+            columns += [(values - column.center) / column.scale, self.GAPS[name].isna()]
+        columns += [self.GAPS["ward"] == "ER", self.GAPS["ward"] == "ICU", self.GAPS["ward"].isna()]
+        weight = self.GAPS["weight"]
+        columns.append((weight - weight.mean()) / weight.std(ddof=0))
+        inputs = gaps.to_model(gaps.encode(self.GAPS))
+        np.testing.assert_allclose(inputs, np.column_stack(columns).astype(float), rtol=1e-13)
+        assert gaps.width == inputs.shape[1] == 10
+
+    def test_the_center_is_the_mean_of_what_is_there(self, gaps):
+        assert gaps.column("age").center == gaps.column("age").mean == pytest.approx(178 / 3)
+        assert [column.missing for column in gaps.columns] == [1, 2, 1, 1, 0]
+        assert gaps.with_indicator == ("age", "dose", "prior", "ward")
+
+    def test_model_inputs_go_back_with_their_gaps(self, gaps):
+        coded = gaps.encode(self.GAPS)
+        np.testing.assert_allclose(gaps.to_raw(gaps.to_model(coded)), coded, rtol=1e-12)
+        decoded = gaps.decode(coded)
+        assert decoded["ward"].fillna("none").tolist() == ["ICU", "none", "ICU", "ER"]
+        assert np.array_equal(decoded["age"].isna(), self.GAPS["age"].isna())
+        assert gaps.complete(coded).tolist() == [True, False, False, False]
+
+    def test_a_stored_schema_keeps_its_indicators_and_one_without_them_is_as_before(self, gaps, schema):
+        assert Schema.from_json(json.loads(json.dumps(gaps.to_json()))) == gaps
+        assert not {"indicator", "mean"} & set(schema.to_json()["columns"][0])
+        without = Schema.infer(self.GAPS, columns={"prior": {"kind": "binary"}})
+        assert not {"indicator", "mean"} & set(without.to_json()["columns"][0])
+
+    def test_a_value_missing_in_a_column_that_was_complete_is_refused_with_its_row(self, gaps):
+        with pytest.raises(SchemaError, match=r"'weight' has no value in row 1.*missing='indicator'"):
+            gaps.encode(self.GAPS.assign(weight=[1.0, np.nan, 2.0, 3.0]))
+        with pytest.raises(SchemaError, match="'weight' is nan in row 0"):
+            gaps.to_model(np.array([[1.0, 1.0, 1.0, 0.0, np.nan]]))
+
+    def test_an_unseen_label_beside_a_gap_is_refused_with_its_row(self, gaps):
+        with pytest.raises(SchemaError, match="unseen category 'lab' in row 2"):
+            gaps.encode(self.GAPS.assign(ward=[None, "ICU", "lab", "ER"]))
+
+    def test_another_way_of_missing_values_is_refused(self):
+        with pytest.raises(SchemaError, match=r"'drop' cannot be the way of missing values.*'indicator'"):
+            Schema.infer(self.GAPS, missing="drop")
+
+
+class TestLogTarget:
+    Y = pd.Series([1.0, 10.0, 100.0, 3.0], name="cost")
+
+    @pytest.fixture
+    def cost(self):
+        frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 5.0]})
+        return Schema.infer(frame, target=self.Y, columns={"cost": {"transform": "log"}}).target
+
+    def test_the_model_is_of_the_standardised_log(self, cost):
+        logs = np.log(self.Y.to_numpy())
+        np.testing.assert_allclose(cost.to_model(self.Y), (logs - logs.mean()) / logs.std(), rtol=1e-13)
+        np.testing.assert_allclose(cost.to_raw(cost.to_model(self.Y)), self.Y, rtol=1e-13)
+        assert cost.observed == (1.0, 100.0)
+
+    def test_one_unit_of_the_model_is_the_slope_of_the_way_back(self, cost):
+        step = 1e-6
+        slope = (cost.to_raw(step) - cost.to_raw(-step)) / (2 * step)
+        assert cost.raw_scale == pytest.approx(float(slope), rel=1e-8)
+        assert Target("y", "regression", scale=3.0).raw_scale == 3.0
+
+    def test_a_value_without_a_log_is_refused_with_its_row_and_the_remedy(self, cost):
+        frame = pd.DataFrame({"x": [1.0, 2.0, 3.0]})
+        with pytest.raises(SchemaError, match=r"'cost'.*above 0; row 1 has 0\.0\. Correct the value.*log"):
+            Schema.infer(
+                frame, target=pd.Series([1.0, 0.0, 2.5], name="cost"), columns={"y": {"transform": "log"}}
+            )
+        with pytest.raises(SchemaError, match=r"row 2 has -1\.5"):
+            cost.to_model([1.0, 2.0, -1.5])
+
+    def test_classes_have_no_log_and_other_transforms_are_refused(self):
+        frame = pd.DataFrame({"x": [1.0, 2.0]})
+        with pytest.raises(SchemaError, match="classes, which have no log"):
+            Schema.infer(frame, target=pd.Series(["a", "b"]), columns={"y": {"transform": "log"}})
+        with pytest.raises(
+            SchemaError, match=r"'asinh' cannot be the transform of column 'y'.*'none', 'log'"
+        ):
+            Schema.infer(frame, target=pd.Series([1.5, 2.5]), columns={"y": {"transform": "asinh"}})
+
+    def test_it_is_stored_and_a_target_without_it_is_as_before(self, cost):
+        assert Target.from_json(json.loads(json.dumps(cost.to_json()))) == cost
+        assert "transform" not in Target("y", "regression").to_json()
+
+
+class TestUnseenLabels:
+    FRAME = pd.DataFrame({"ward": ["ICU", "ER", None], "grade": [1, 2, 3], "x": [-1.0, 0.5, 2.0]})
+
+    @pytest.fixture
+    def open_levels(self):
+        declared = {"grade": {"kind": "category"}}
+        return Schema.infer(self.FRAME, columns=declared, missing="indicator", unseen="other")
+
+    def test_they_are_zero_in_every_model_input_of_their_column(self, open_levels):
+        new = pd.DataFrame({"ward": ["lab", None, "ER"], "grade": [9, 2, 3], "x": [0.0, -1.0, 1.0]})
+        coded = open_levels.encode(new)
+        np.testing.assert_array_equal(coded[:, 0], [-1, np.nan, 0])
+        inputs = open_levels.to_model(coded)
+        np.testing.assert_array_equal(inputs[:, :3], [[0, 0, 0], [0, 0, 1], [1, 0, 0]])
+        np.testing.assert_array_equal(inputs[:, 3:6], [[0, 0, 0], [0, 1, 0], [0, 0, 1]])
+        np.testing.assert_allclose(open_levels.to_raw(inputs), coded, atol=1e-12)
+        assert open_levels.unseen(coded).tolist() == [[True, True, False], [False] * 3, [False] * 3]
+        assert open_levels.complete(coded).tolist() == [False, False, True]
+        assert open_levels.decode(coded)["grade"].tolist() == ["(other)", 2, 3]
+
+    def test_a_stored_schema_knows_of_them(self, open_levels, schema):
+        assert Schema.from_json(json.loads(json.dumps(open_levels.to_json()))) == open_levels
+        assert "other" not in schema.to_json()["columns"][3]
+
+    def test_by_default_they_are_refused_with_the_remedy(self):
+        closed = Schema.infer(self.FRAME, missing="indicator")
+        with pytest.raises(SchemaError, match=r"unseen category 'lab' in row 0.*fit with unseen='other'"):
+            closed.encode(self.FRAME.assign(ward="lab"))
+        with pytest.raises(SchemaError, match="'drop' cannot be the way of unseen labels"):
+            Schema.infer(self.FRAME, unseen="drop")
+
+    def test_labels_of_the_fit_must_be_among_declared_levels(self):
+        with pytest.raises(SchemaError, match="unseen label 'ICU'"):
+            Schema.infer(self.FRAME, columns={"ward": {"levels": ["ER"]}}, unseen="other")

@@ -252,11 +252,11 @@ def schema_difference(known: Schema, given: Schema) -> str | None:
     if known.names != given.names:
         return f"its columns are {', '.join(known.names)}, those given {', '.join(given.names)}"
     pairs: list[tuple[Any, Any, tuple[str, ...]]] = [
-        (own, other, ("kind", "levels", "transform", "center", "scale", "offset"))
+        (own, other, ("kind", "levels", "transform", "center", "scale", "offset", "indicator", "mean"))
         for own, other in zip(known.columns, given.columns, strict=True)
     ]
     if known.target is not None and given.target is not None:
-        pairs.append((known.target, given.target, ("task", "classes", "center", "scale")))
+        pairs.append((known.target, given.target, ("task", "classes", "center", "scale", "transform")))
     for own, other, fields in pairs:
         for name in fields:
             before, after = getattr(own, name), getattr(other, name)
@@ -294,6 +294,11 @@ def _require_learnable(
     if objective not in ("auto", "linearized", "monte-carlo"):
         raise ModelError(f'objective is "auto", "linearized" or "monte-carlo", not {objective!r}.')
     assert schema.target is not None
+    if schema.target.is_log:
+        raise ModelError(
+            f"Rules are learnt into a prior on the scale of {schema.target.name!r} itself, not of its log. "
+            "Leave the log transform of the target out, or give the rules to the fit (rules=)."
+        )
     if objective == "linearized" and likelihood.outputs > 1:
         raise ModelError(
             "The linearised predictive is for regression and for two classes (the paper leaves more "

@@ -17,6 +17,7 @@ from ocbnn.model.likelihoods import Gaussian
 from ocbnn.model.model import Model
 from ocbnn.model.outputs import block_rows, function_values
 from ocbnn.rules.margins import Placed, by_case, placed
+from ocbnn.rules.requirement import Units
 from ocbnn.schema import Schema, Target
 
 if TYPE_CHECKING:
@@ -77,11 +78,15 @@ class Drawn:
 
     @property
     def noise(self) -> Float[np.ndarray, " S"]:
-        """The standard deviation of the noise of every kept draw, in raw units; regression only."""
+        """The standard deviation of the noise of every kept draw, raw (of log y if that is modelled)."""
         return self.noise_of(self.flat)
 
     def noise_of(self, flat: Float[np.ndarray, "S size"]) -> Float[np.ndarray, " S"]:
-        """The standard deviation of the noise of these draws, in raw units; regression only."""
+        """The standard deviation of the noise of these draws, raw (of log y where that is modelled).
+
+        Raises:
+            OCBNNError: the target is a class.
+        """
         likelihood = self.model.likelihood
         if not isinstance(likelihood, Gaussian):
             raise OCBNNError(f"{self.target.name!r} is a class, which has no noise.")
@@ -94,8 +99,18 @@ class Drawn:
         return function_values(self.model, draws, self.schema.to_model(coded))
 
     def point_values(self, coded: Float[np.ndarray, "n Q"], values: np.ndarray) -> np.ndarray:
-        """The point prediction at coded inputs, from what the kept draws say there: their mean."""
-        return values.mean(axis=0)
+        """The point prediction at coded inputs, from what the kept draws say there: their mean.
+
+        On a log scale it is exp of the mean of the logs: about the median of y.
+        """
+        return self.middle(values)
+
+    def middle(self, values: np.ndarray) -> np.ndarray:
+        """The mean over draws `(S, …)` on the scale that is modelled, raw."""
+        if self.classes or not self.target.is_log:
+            return values.mean(axis=0)
+        units = Units.of_noise(self.target)
+        return np.asarray(units.raw(units.of(values).mean(axis=0)))
 
     @property
     def rules_in_force(self) -> tuple[Constraint, ...]:

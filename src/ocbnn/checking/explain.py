@@ -90,15 +90,26 @@ def contradicting_rule(model: Model, rule: RuleTerm) -> str:
 class RowsAgainst(NamedTuple):
     """How many rows lie in a rule's region, how many of those contradict it, and some of these in words.
 
-    `against` is None where a single row can say nothing against the rule.
+    Attributes:
+        inside: rows to which the rule applies.
+        against: rows of those that contradict it; None where a single row can say nothing against the rule.
+        some: a few of those in words.
+        unknown: rows without a value that the rule needs; it does not apply to them.
     """
 
     inside: int
     against: int | None
     some: tuple[str, ...] = ()
+    unknown: int = 0
 
     def __str__(self) -> str:
-        return f"{self.against or 0:,} of the {self.inside:,} rows in its region"
+        lacking = f" ({lacking_words(self.unknown)})" if self.unknown else ""
+        return f"{self.against or 0:,} of the {self.inside:,} rows in its region{lacking}"
+
+
+def lacking_words(rows: int) -> str:
+    """`it does not apply to 3 rows without a value that it needs`."""
+    return f"it does not apply to {rows:,} row{'s' if rows != 1 else ''} without a value that it needs"
 
 
 def contradicting_rows(model: Model, rule: RuleTerm) -> RowsAgainst:
@@ -106,19 +117,31 @@ def contradicting_rows(model: Model, rule: RuleTerm) -> RowsAgainst:
     if model.data is None:
         return RowsAgainst(0, 0)
     coded = rule.schema.to_raw(np.asarray(model.data.inputs, dtype=float))
-    inside = np.flatnonzero(rule.rule.region.contains(coded, rule.schema))
+    return rows_against(rule, coded, np.asarray(model.data.y))
+
+
+def rows_against(rule: RuleTerm, coded: np.ndarray, outcomes: np.ndarray) -> RowsAgainst:
+    """The rows in the region that contradict the rule.
+
+    Args:
+        rule: of a model.
+        coded: the rows, `(n, Q)`.
+        outcomes: their target in model units, `(n,)`.
+    """
+    inside = np.flatnonzero(rule.rule.applies(coded, rule.schema))
+    unknown = int(rule.rule.lacks_value(coded, rule.schema).sum())
     target = rule.schema.target
     assert target is not None
     if not inside.size:
-        return RowsAgainst(0, 0)
+        return RowsAgainst(0, 0, unknown=unknown)
     if not rule.rule.requirement.is_pointwise:
-        return RowsAgainst(len(inside), None)  # a row is no case of the rule
-    y = np.asarray(model.data.y)[inside]
+        return RowsAgainst(len(inside), None, unknown=unknown)  # a row is no case of the rule
+    y = outcomes[inside]
     observed = np.eye(len(target.classes))[y.astype(int)] if target.classes else y.astype(float)
     demand = rule.rule.demand(coded[inside], rule.schema, Units.of_model(target))
     contradicts = rule.rule.requirement.against(demand, observed)
     if contradicts is None:
-        return RowsAgainst(len(inside), None)
+        return RowsAgainst(len(inside), None, unknown=unknown)
     against = np.flatnonzero(contradicts)
     some = against[:SHOWN_ROWS]
     cases = rule.schema.decode(coded[inside[some]]).to_dict("records")
@@ -127,7 +150,7 @@ def contradicting_rows(model: Model, rule: RuleTerm) -> RowsAgainst:
         f"{_in_words({str(name): value for name, value in case.items()})}: {target.name} = {_number(value)}"
         for case, value in zip(cases, said, strict=True)
     )
-    return RowsAgainst(len(inside), len(against), words)
+    return RowsAgainst(len(inside), len(against), words, unknown)
 
 
 def _shown(check: RuleCheck) -> str:

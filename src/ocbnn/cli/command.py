@@ -51,6 +51,13 @@ Ignore = Annotated[
     list[str] | None,
     typer.Option(metavar="COLUMN", help="A column that is not an input, such as an identifier; repeatable."),
 ]
+Missing = Annotated[
+    str | None,
+    typer.Option(
+        metavar="indicator",
+        help="'indicator' keeps rows with missing values: what is missing is an input of its own.",
+    ),
+]
 Decimal = Annotated[str, typer.Option(metavar="MARK", help="The decimal mark of a CSV file: '.' or ','.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="The same seed gives the same result.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with 1 if a rule is unmet.")]

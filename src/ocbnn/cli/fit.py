@@ -38,6 +38,7 @@ def fit(
     task: command.Task = None,
     columns: command.Columns = None,
     ignore: command.Ignore = None,
+    missing: command.Missing = None,
     decimal: command.Decimal = ".",
     prior: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="A prior that `ocbnn learn-prior` wrote.", **MODEL)
@@ -66,6 +67,26 @@ def fit(
         str | None,
         typer.Option(
             metavar="balanced", help="'balanced' reweights classes inversely to their frequency.", **MODEL
+        ),
+    ] = None,
+    unseen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="other",
+            help="'other' predicts labels that the fit has not seen as no known one.",
+            **MODEL,
+        ),
+    ] = None,
+    target_transform: Annotated[
+        str | None,
+        typer.Option(metavar="log", help="'log' models the log of a target that is above 0.", **MODEL),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Hold out whole groups of this column, such as all rows of a patient; it is not an input.",
+            **RUN,
         ),
     ] = None,
     hold_out: Annotated[
@@ -126,6 +147,12 @@ def fit(
             )
         learnt = None if prior is None else AmortizedPrior.load(prior)
         told = {} if settings is None else read_settings(settings)
+        missing = told.get("missing") if missing is None else missing
+        if target_transform is None:
+            target_transform = told.get("target_transform")
+        for option, given in (("--missing", missing), ("--target-transform", target_transform)):
+            if learnt is not None and given is not None:
+                raise command.InputError(f"{option}: the prior brings its table; leave it out with --prior.")
         read = read_inputs(
             table,
             target,
@@ -135,6 +162,9 @@ def fit(
             columns=columns,
             ignore=ignore,
             decimal=decimal,
+            missing=missing,
+            group=group,
+            target_transform=target_transform,
             schema=None if learnt is None else learnt.schema,
         )
         refuse_constant(read)
@@ -146,6 +176,8 @@ def fit(
             hidden=widths,
             tolerance=tolerance,
             class_weight=class_weight,
+            missing=missing,
+            unseen=unseen,
             engine=None if quick else engine,
             draws=draws,
             chains=chains,
@@ -240,6 +272,7 @@ def lint(
     task: command.Task = None,
     columns: command.Columns = None,
     ignore: command.Ignore = None,
+    missing: command.Missing = None,
     decimal: command.Decimal = ".",
     json: command.AsJson = False,
     quiet: command.Quiet = False,
@@ -257,7 +290,15 @@ def lint(
         from ocbnn.linting import lint as find
 
         read = read_inputs(
-            table, target, rules, voice, task=task, columns=columns, ignore=ignore, decimal=decimal
+            table,
+            target,
+            rules,
+            voice,
+            task=task,
+            columns=columns,
+            ignore=ignore,
+            decimal=decimal,
+            missing=missing,
         )
         findings = find(read.rules, read.schema, read.frame)
         if json:
@@ -308,7 +349,7 @@ def refuse_constant(read: Inputs) -> None:
         command.InputError: a column, or the target, with one value in all rows.
     """
     for name in (read.target, *read.schema.names):
-        if read.adopted or name in read.columns or read.frame[name].nunique() > 1:
+        if read.adopted or name in read.columns or read.frame[name].nunique(dropna=False) > 1:
             continue
         same = f"{name!r} is {read.frame[name].iloc[0]!s} in every row"
         if name == read.target:

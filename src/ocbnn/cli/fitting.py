@@ -17,6 +17,7 @@ from ocbnn.storage.files import discard
 from ocbnn.storage.runs import RUN, is_run
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
     from ocbnn.cli.tables import Inputs
@@ -88,7 +89,7 @@ def fit_model(inputs: Inputs, plan: Plan, voice: Voice) -> Fitted:
         OCBNNError: what cannot be fitted, or a leftover of an earlier run that is in the way.
     """
     _check_leftovers(plan)
-    train, rest = split_rows(inputs.frame, inputs.schema, plan, voice)
+    train, rest = split_rows(inputs, plan, voice)
     estimator = new_estimator(inputs, plan)
     try:
         fit = partial(estimator.fit, train[list(inputs.schema.names)], train[inputs.target])
@@ -136,13 +137,15 @@ def _declared(schema: Schema, columns: Mapping[str, Mapping[str, Any]]) -> dict[
     return declared
 
 
-def split_rows(
-    frame: pd.DataFrame, schema: Schema, plan: Plan, voice: Voice
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows to fit, and those held out: a share of each class, by chance."""
+def split_rows(inputs: Inputs, plan: Plan, voice: Voice) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows to fit, and those held out by chance: a share of each class, or of the groups.
+
+    Raises:
+        InputError: all rows are of one group, so that none can be held out.
+    """
     import numpy as np
 
-    share = plan.hold_out
+    frame, schema, share = inputs.frame, inputs.schema, plan.hold_out
     if share is None:
         share = HELD_OUT if len(frame) >= FEWEST_ROWS else 0.0
         if not share:
@@ -151,18 +154,45 @@ def split_rows(
             )
     target = schema.target
     assert target is not None
-    groups = target.to_model(frame[target.name]) if target.classes else np.zeros(len(frame))
+    strata = target.to_model(frame[target.name]) if target.classes else np.zeros(len(frame))
     generator = np.random.default_rng(plan.seed)
+    # Rows of one unit are held out together; without groups each row is a unit of its own.
+    units = np.arange(len(frame)) if inputs.groups is None else inputs.groups.factorize()[0]
     held = np.zeros(len(frame), dtype=bool)
-    for group in np.unique(groups):
-        members = generator.permutation(np.flatnonzero(groups == group))
-        held[members[: int(share * len(members))]] = True
+    if inputs.groups is not None:
+        held = np.isin(units, _held_groups(units, share, generator, str(inputs.groups.name)))
+    else:
+        for stratum in np.unique(strata):
+            members = generator.permutation(np.flatnonzero(strata == stratum))
+            held[members[: int(share * len(members))]] = True
+    for name in schema.with_indicator:
+        absent = frame[name].isna().to_numpy(dtype=bool)
+        if not absent[~held].any():
+            # The fit must have seen a missing value, or none can be predicted.
+            held &= ~np.isin(units, units[absent])
+    whole = ""
+    if inputs.groups is not None:
+        whole = f" ({len(np.unique(units[held])):,} whole groups of {inputs.groups.name})"
     if held.any():
         voice.say(
-            f"{int(held.sum()):,} of {len(frame):,} rows are held out of the fit, to see on them whether "
-            "probabilities and intervals are honest (--hold-out 0 fits all)."
+            f"{int(held.sum()):,} of {len(frame):,} rows{whole} are held out of the fit, to see on them "
+            "whether probabilities and intervals are honest (--hold-out 0 fits all)."
         )
     return frame[~held], frame[held]
+
+
+def _held_groups(units: np.ndarray, share: float, generator: np.random.Generator, name: str) -> np.ndarray:
+    """The groups to hold out, by chance: a share of them, and at least one where any share is asked for."""
+    import numpy as np
+
+    known = np.unique(units)
+    if share and len(known) < 2:
+        raise InputError(
+            f"--group {name}: all rows are of one group, so no group can be held out. Leave --group out, or "
+            "say --hold-out 0."
+        )
+    count = min(max(round(share * len(known)), 1), len(known) - 1) if share else 0
+    return generator.permutation(known)[:count]
 
 
 def _kept_as_it_comes(run: Callable[..., Any], plan: Plan, name: str, voice: Voice) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,8 @@ from ocbnn.cli import command
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from ocbnn.cli.voice import Voice
 
 METHODS = ("truncate", "draws")
 
@@ -39,7 +42,8 @@ def predict(
 ) -> None:
     """Predict new rows: one line for each, in their order, with intervals and the sources of uncertainty.
 
-    A row with a missing value gets an empty line.
+    A row with a missing value gets an empty line, unless the model was fitted with --missing indicator to
+    rows in which that column is missing too.
 
     Example:  ocbnn predict model/ new.csv --interval 0.9 --out predictions.csv
     """
@@ -59,9 +63,10 @@ def predict(
         frame = tables.read_table(table, voice, decimal)
         kept = list(dict.fromkeys(keep or ()))
         tables.require_columns(frame, [*estimator.schema_.names, *kept], table)
-        complete = tables.complete_rows(frame, estimator.schema_.names, voice)
+        complete = tables.complete_rows(frame, tables.needed_columns(estimator.schema_), voice)
         with voice.hearing_warnings():
-            predicted = predictions(estimator, complete, interval)
+            predicted = predictions(estimator, complete, interval).join(flagged(estimator, complete))
+        tell_lacking(estimator, complete, voice)
         for name in kept:
             if name in predicted:
                 raise command.InputError(
@@ -77,8 +82,41 @@ def predict(
             voice.say(f"{len(predicted):,} rows predicted, in {out}.")
 
 
+def tell_lacking(estimator: Any, rows: pd.DataFrame, voice: Voice) -> None:
+    """Say to how many rows an enforced rule does not apply, because a value that it needs is missing."""
+    from ocbnn.checking.explain import lacking_words
+
+    schema = estimator.schema_
+    coded = schema.encode(rows)
+    for rule in estimator.posterior_.rules_in_force:
+        lacking = int(rule.lacks_value(coded, schema).sum())
+        if lacking:
+            voice.say(f"{rule.name or rule.text(schema)}: {lacking_words(lacking)}.", "yellow")
+
+
+def flagged(estimator: Any, rows: pd.DataFrame) -> pd.DataFrame:
+    """What a reader of the predictions should know of each row, a column for each flag.
+
+    `outside` has the columns whose value lies outside of the observed range, joined by `;`. `unseen` is there
+    for models that were fitted with unseen="other": the columns whose label the fit has not seen.
+    """
+    import pandas as pd
+
+    schema = estimator.schema_
+    coded = schema.encode(rows)
+    flags = {"outside": _named(schema.outside(coded), schema.names)}
+    if any(column.other for column in schema.columns):
+        flags["unseen"] = _named(schema.unseen(coded), schema.names)
+    return pd.DataFrame(flags, index=rows.index)
+
+
+def _named(where: Any, names: Sequence[str]) -> list[str]:
+    """The names of the columns where each row of the mask holds, joined by `;`."""
+    return [";".join(name for name, yes in zip(names, row, strict=True) if yes) for row in where]
+
+
 def predictions(estimator: Any, rows: pd.DataFrame, interval: float) -> pd.DataFrame:
-    """What the model says of complete rows, a column for each figure."""
+    """What the model says of rows without unknown missing values, a column for each figure."""
     import pandas as pd
 
     from ocbnn.posterior.predict import predict

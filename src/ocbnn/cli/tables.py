@@ -193,11 +193,12 @@ class Inputs:
     """A table as it was understood, with its rules.
 
     Attributes:
-        frame: the complete rows, inputs and target.
+        frame: the rows, inputs and target; complete but for columns with an indicator of missing values.
         schema: of the whole table.
         rules: as constraints.
         columns: what was declared about columns, for estimators.
         adopted: whether the schema is that of a learnt prior, which brings its own.
+        groups: the group of each row, whose rows are held out together or not at all; None for no groups.
     """
 
     frame: pd.DataFrame
@@ -205,6 +206,7 @@ class Inputs:
     rules: tuple[Constraint, ...]
     columns: Mapping[str, Mapping[str, Any]]
     adopted: bool = False
+    groups: pd.Series | None = None
 
     @property
     def target(self) -> str:
@@ -222,7 +224,10 @@ def read_inputs(
     task: str | None = None,
     columns: Path | None = None,
     ignore: Sequence[str] | None = None,
+    group: str | None = None,
     decimal: str = ".",
+    missing: str | None = None,
+    target_transform: str | None = None,
     schema: Schema | None = None,
 ) -> Inputs:
     """The table, schema and rules behind three files; a schema that is given is that of a learnt prior.
@@ -234,28 +239,58 @@ def read_inputs(
 
     declared = {} if columns is None else read_columns(columns)
     frame = read_table(table, voice, decimal)
-    require_columns(frame, [*(ignore or ()), target], table)
+    left_out = {*(ignore or ()), *(() if group is None else (group,))}
+    require_columns(frame, [*left_out, target], table)
     if target in (ignore or ()):
         raise InputError(f"{target!r} is the target, so it cannot be ignored.")
-    frame = frame.drop(columns=list(ignore or ()))
+    groups = None if group is None else _groups(frame, group, target, schema)
+    frame = frame.drop(columns=list(left_out))
+    if target_transform is not None:
+        key = "y" if "y" in declared and "y" not in frame else target
+        declared[key] = {**declared.get(key, {}), "transform": target_transform}
     if schema is None:
-        known = _inferred(frame, target, task, declared, table)
+        known = _inferred(frame, target, table, task=task, columns=declared, missing=missing)
     else:
         known = schema
         _require_fitting(schema, target, task, columns)
         require_columns(frame, schema.names, table)
     constraints = () if rules is None else load_rules(rules, known)
-    complete = complete_rows(frame, [*known.names, target], voice)
-    return Inputs(complete, known, constraints, declared, adopted=schema is not None)
+    complete = complete_rows(frame, [*needed_columns(known), target], voice)
+    groups = None if groups is None else groups.loc[complete.index]
+    return Inputs(complete, known, constraints, declared, schema is not None, groups)
+
+
+def _groups(frame: pd.DataFrame, group: str, target: str, schema: Schema | None) -> pd.Series:
+    """The group of each row.
+
+    Raises:
+        InputError: the column is the target or an input of a learnt prior, or a row has no group.
+    """
+    if group == target or (schema is not None and group in schema.names):
+        what = "the target" if group == target else "an input of the prior"
+        raise InputError(
+            f"--group {group}: the column is {what}, and a group is neither. Name another column."
+        )
+    absent = frame[group].isna()
+    if absent.any():
+        raise InputError(
+            f"--group {group}: {int(absent.sum()):,} rows have no value there, the first is row "
+            f"{absent.idxmax()}, counted from 0. Give every row its group, or leave such rows out."
+        )
+    return frame[group]
 
 
 def read_unseen(table: Path, schema: Schema, voice: Voice, decimal: str = ".") -> pd.DataFrame:
     """Complete rows of a table with all columns of a model and its target."""
     frame = read_table(table, voice, decimal)
     assert schema.target is not None
-    wanted = [*schema.names, schema.target.name]
-    require_columns(frame, wanted, table)
-    return complete_rows(frame, wanted, voice)
+    require_columns(frame, [*schema.names, schema.target.name], table)
+    return complete_rows(frame, [*needed_columns(schema), schema.target.name], voice)
+
+
+def needed_columns(schema: Schema) -> list[str]:
+    """The input columns in which every row needs a value: those without an indicator of missing ones."""
+    return [column.name for column in schema.columns if not column.indicator]
 
 
 def require_columns(frame: pd.DataFrame, names: Iterable[str], path: Path) -> None:
@@ -293,15 +328,13 @@ def complete_rows(frame: pd.DataFrame, names: Sequence[str], voice: Voice) -> pd
     shown = ", ".join(rows) + (", …" if count > SHOWN_ROWS else "")
     voice.say(
         f"{count:,} of {len(frame):,} rows have missing values and are left out: rows {shown}, counted from "
-        f"0. Missing in: {where}. To keep them, fill the values first.",
+        f"0. Missing in: {where}. To keep them, fill the values first, or fit with --missing indicator.",
         "yellow",
     )
     return frame[~incomplete]
 
 
-def _inferred(
-    frame: pd.DataFrame, target: str, task: str | None, declared: Mapping[str, Any], table: Path
-) -> Schema:
+def _inferred(frame: pd.DataFrame, target: str, table: Path, **options: Any) -> Schema:
     from ocbnn.schema import Schema
 
     for name in frame.columns:
@@ -311,7 +344,7 @@ def _inferred(
                 f"these row numbers? Leave them out with --ignore '{name}', or rename the column."
             )
     try:
-        return Schema.infer(frame, target=target, task=task, columns=declared)  # type: ignore[arg-type]
+        return Schema.infer(frame, target=target, **options)
     except SchemaError as error:
         text = str(error)
         if "columns=" in text or "drop" in text.lower():

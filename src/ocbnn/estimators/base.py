@@ -53,6 +53,8 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     prior: Any
     tolerance: Any
     columns: Any
+    missing: Any
+    unseen: Any
     draws: Any
     chains: Any
     batch: Any
@@ -133,14 +135,20 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
 
     def _schema(self, X: Any, frame: pd.DataFrame, target: pd.Series) -> Schema:
         if isinstance(self.prior, LearntPrior):
+            given.refuse_options(self, ("missing", "unseen", "target_transform"))
             return given.adopted_schema(self.prior, frame, target, self.task, self.columns)
         declared: dict[str, Any] = {**tables.array_kinds(X, frame)}
         for name, options in declarations(self.columns).items():
             declared[name] = (
                 {**declared.get(name, {}), **options} if isinstance(options, Mapping) else options
             )
-        schema = Schema.infer(frame, target=target, task=self.task, columns=declared)
+        options = {"missing": self.missing, "unseen": self.unseen}
+        self._declare_target(declared, str(target.name), frame)
+        schema = Schema.infer(frame, target=target, task=self.task, columns=declared, **options)
         return tables.guessed_kinds(in_sorted_order(schema), frame, self.columns)
+
+    def _declare_target(self, declared: dict[str, Any], name: str, frame: pd.DataFrame) -> None:
+        """Add what the constructor says of the target to the declarations; subclasses know what that is."""
 
     def _free_columns(self, schema: Schema) -> frozenset[str]:
         """The columns whose scale is ours to choose: nobody has declared their transform."""
@@ -290,6 +298,18 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         coded = self._rows(X)
         return predict(self.posterior_, coded, levels=levels, coverage=None)
 
+    def outside(self, X: Any) -> pd.DataFrame:
+        """Which values lie outside of what the fit has seen: a truth value for each row and column.
+
+        A number lies outside of the observed range (the 0.5% and 99.5% quantiles of the fit's rows), a label
+        is none of the known levels (only with `unseen="other"`, else it is refused). A missing value does not
+        count. A prediction of such a row is an extrapolation.
+        """
+        check_is_fitted(self)
+        frame = tables.read_table(self, X, reset=False)
+        where = self.schema_.outside(self.schema_.encode(frame))
+        return pd.DataFrame(where, columns=list(self.schema_.names), index=frame.index)
+
     def sample_function(self, X: Any) -> np.ndarray:
         """What every draw's network says: (draws, rows) in raw units, × classes for a classifier.
 
@@ -429,6 +449,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = self.missing == "indicator"
         return tags
 
 

@@ -37,6 +37,11 @@ class OCBNNClassifier(ClassifierMixin, PlotMethods):  # type: ignore[misc]
         tolerance: the share of violation accepted of rules that do not say it themselves.
         columns: what to declare about columns: {"age": {"bounds": (18, None), "transform": "log"}}; for the
             target {"levels": […]} declares classes that do not occur.
+        missing: "indicator" lets values be missing: a number enters as the mean of the others, with a
+            further input that is 1 where it is missing; a missing category is a level of its own. Default:
+            None, missing values are refused.
+        unseen: "other" predicts a category's label that the fit has not seen as none of the known levels:
+            all of its inputs are 0. Default: None, such a label is refused.
         draws: of each chain (engines without chains: in all).
         chains: chains, particles or networks of an ensemble, side by side.
         batch: rows of a minibatch, for engines that take them; by the number of rows unless given.
@@ -74,6 +79,8 @@ class OCBNNClassifier(ClassifierMixin, PlotMethods):  # type: ignore[misc]
         class_weight: Any = None,
         tolerance: float | None = None,
         columns: Any = None,
+        missing: str | None = None,
+        unseen: str | None = None,
         draws: int | None = None,
         chains: int | None = None,
         batch: int | None = None,

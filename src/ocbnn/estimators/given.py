@@ -94,6 +94,20 @@ def warn_of_no_probabilities(model: Model) -> None:
             )
 
 
+def refuse_options(estimator: Any, names: Sequence[str]) -> None:
+    """Refuse options about the table beside a learnt prior, which brings its own.
+
+    Raises:
+        ModelError: one of them was given.
+    """
+    for name in names:
+        if getattr(estimator, name, None) is not None:
+            raise ModelError(
+                f"{name}= says how the table enters, but the amortized prior brings its own table; leave "
+                f"{name} out."
+            )
+
+
 def adopted_schema(
     prior: LearntPrior, frame: pd.DataFrame, target: pd.Series, task: Task, columns: Any
 ) -> Schema:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,9 +30,17 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
         activation: "tanh", "rbf", "relu" or "gelu".
         prior: scale of the outputs' weights (in standard deviations of y), or a base prior. An
             `AmortizedPrior` brings its table, its network and its rules; `rules` are further ones.
-        noise: standard deviation of y around the function, in units of y; learnt unless given.
+        noise: standard deviation of y around the function, in units of y; learnt unless given. With
+            `target_transform="log"`, the standard deviation of log y.
+        target_transform: "log" models log y, for targets above 0 whose spread grows with their size. All
+            that is given or asked stays in units of y; `predict` is then about the median of y.
         tolerance: the share of violation accepted of rules that do not say it themselves.
         columns: what to declare about columns: {"age": {"bounds": (18, None), "transform": "log"}}.
+        missing: "indicator" lets values be missing: a number enters as the mean of the others, with a
+            further input that is 1 where it is missing; a missing category is a level of its own. Default:
+            None, missing values are refused.
+        unseen: "other" predicts a category's label that the fit has not seen as none of the known levels:
+            all of its inputs are 0. Default: None, such a label is refused.
         draws: of each chain (engines without chains: in all).
         chains: chains, particles or networks of an ensemble, side by side.
         batch: rows of a minibatch, for engines that take them; by the number of rows unless given.
@@ -54,6 +62,7 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
 
     task: ClassVar[Task] = "regression"
     noise: Any
+    target_transform: Any
 
     def __init__(
         self,
@@ -64,8 +73,11 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
         activation: str = "tanh",
         prior: Any = None,
         noise: float | None = None,
+        target_transform: str | None = None,
         tolerance: float | None = None,
         columns: Any = None,
+        missing: str | None = None,
+        unseen: str | None = None,
         draws: int | None = None,
         chains: int | None = None,
         batch: int | None = None,
@@ -79,6 +91,15 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
     def _read_target(self, y: Any, rows: int) -> pd.Series:
         return read_numbers(self, y, rows)
 
+    def _declare_target(self, declared: dict[str, Any], name: str, frame: pd.DataFrame) -> None:
+        if self.target_transform is None:
+            return
+        # In declarations `y` means the target, too.
+        key = "y" if "y" in declared and name not in declared and "y" not in frame else name
+        options = declared.get(key, {})
+        if isinstance(options, Mapping):
+            declared[key] = {**options, "transform": self.target_transform}
+
     def _model(self, rows: Rows, rules: Sequence[Constraint], seed: int) -> Model:
         number = isinstance(self.noise, int | float | np.number) and not isinstance(self.noise, bool)
         if self.noise is not None and not (number and np.isfinite(self.noise) and self.noise > 0):
@@ -86,7 +107,10 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
         return self._built(rows, rules, seed, noise=self.noise, row_weights=rows.weights)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The mean, `(n,)`; with `return_std` also the standard deviation of an observation, with noise."""
+        """The mean, `(n,)`; with `return_std` also the standard deviation of an observation, with noise.
+
+        With `target_transform="log"` the prediction is exp of the mean of log Φ: about the median of y.
+        """
         prediction = self._prediction(X)
         if not return_std:
             return prediction.point

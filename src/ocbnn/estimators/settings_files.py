@@ -48,6 +48,9 @@ SIMPLE: Mapping[str, Any] = {
     "prior": float,
     "tolerance": float,
     "class_weight": str,
+    "missing": str,
+    "unseen": str,
+    "target_transform": str,
     "cores": int,
 }
 """Options that are one number, text or list."""

@@ -47,8 +47,15 @@ def read_table(estimator: Any, X: Any, *, reset: bool) -> pd.DataFrame:
         )
         if array.dtype.kind in "OUS":
             frame = frame.infer_objects()
-    _require_finite(frame, fitting=reset)
+    _require_finite(frame, _may_be_missing(estimator, frame, fitting=reset), fitting=reset)
     return frame
+
+
+def _may_be_missing(estimator: Any, frame: pd.DataFrame, *, fitting: bool) -> frozenset[str]:
+    """The columns in which a missing value is no error: all in a fit with `missing="indicator"`."""
+    if not fitting:
+        return frozenset(estimator.schema_.with_indicator)
+    return frozenset(map(str, frame.columns)) if estimator.missing == "indicator" else frozenset()
 
 
 def _numbered(count: int) -> list[str]:
@@ -90,14 +97,14 @@ def require_ruled_kinds(schema: Schema, coded: Float[np.ndarray, "n Q"], ruled: 
             column.require_kind(coded[:, place], pd.RangeIndex(len(coded)))
 
 
-def _require_finite(frame: pd.DataFrame, *, fitting: bool) -> None:
+def _require_finite(frame: pd.DataFrame, optional: frozenset[str], *, fitting: bool) -> None:
     for name in frame.columns:
         series = frame[name]
         missing = series.isna().to_numpy(dtype=bool)
-        if missing.any():
+        if missing.any() and name not in optional:
             raise SchemaError(
                 f"Column {name!r} has {int(missing.sum())} missing values (NaN), the first in row "
-                f"{int(np.argmax(missing))}. {_impute(frame, fitting=fitting)}"
+                f"{int(np.argmax(missing))}. {_impute(frame, optional, fitting=fitting)}"
             )
         if pd.api.types.is_float_dtype(series.dtype):
             infinite = np.isinf(series.to_numpy(dtype=np.float64))
@@ -108,17 +115,23 @@ def _require_finite(frame: pd.DataFrame, *, fitting: bool) -> None:
                 )
 
 
-def _impute(frame: pd.DataFrame, *, fitting: bool) -> str:
+def _impute(frame: pd.DataFrame, optional: frozenset[str], *, fitting: bool) -> str:
+    if not fitting and optional:
+        return (
+            "The column was complete in the fit, so the model knows nothing of a missing value. Fill it, "
+            "leave these rows out, or fit rows in which it is missing too."
+        )
     if not fitting:
         return (
-            "Fill missing values as for the fit (a pipeline with an imputer does both alike), or leave these "
-            "rows out."
+            "Fill missing values as for the fit (a pipeline with an imputer does both alike), leave these "
+            "rows out, or fit with missing='indicator' on rows in which it is missing too."
         )
     numeric = all(pd.api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes)
     strategy = "" if numeric else 'strategy="most_frequent"'  # the default is a mean, which texts have not
     return (
         f"Fill missing values before the fit: make_pipeline(SimpleImputer({strategy})"
-        ".set_output(transform='pandas'), estimator), or drop these rows."
+        ".set_output(transform='pandas'), estimator), drop these rows, or let missing values enter with an "
+        "indicator: missing='indicator'."
     )
 
 
@@ -236,7 +249,9 @@ def distinct_rows(
     y = schema.target.to_model(target) if schema.target.task == "classification" else target.to_numpy()
     used = np.flatnonzero(weights > 0)
     whole = np.column_stack([schema.encode(frame), y])[used] + 0.0  # no −0 beside 0
-    _, first, inverse = np.unique(whole, axis=0, return_index=True, return_inverse=True)
+    missing = np.isnan(whole)  # which are equal to each other here, and to nothing else
+    compared = np.column_stack([np.where(missing, 0.0, whole), missing]) if missing.any() else whole
+    _, first, inverse = np.unique(compared, axis=0, return_index=True, return_inverse=True)
     total = np.bincount(inverse.ravel(), weights[used])
     rows = used[first]
     merged, outcome = frame.iloc[rows].reset_index(drop=True), target.iloc[rows].reset_index(drop=True)
@@ -250,22 +265,30 @@ def weighted_schema(
     free: frozenset[str] = frozenset(),
 ) -> Schema:
     """The schema with centers, scales and observed ranges of the weighted rows (coded, the target last)."""
-    for name, values in zip((*schema.names, getattr(schema.target, "name", "y")), rows.T, strict=True):
-        _require_spread(name, values)
-    columns = tuple(
-        _weighted_column(
-            on_suited_scale(column, rows[:, place], weights) if column.name in free else column,
-            rows[:, place],
-            weights,
-        )
-        for place, column in enumerate(schema.columns)
-    )
+    columns = []
+    for place, column in enumerate(schema.columns):
+        known = ~np.isnan(rows[:, place])
+        values, those = rows[known, place], weights[known]
+        _require_spread(column.name, values)
+        if column.name in free:
+            column = on_suited_scale(column, values, those)
+        column = _weighted_column(column, values, those)
+        columns.append(_weighted_missing(column, values, those, float(weights[~known].sum())))
+    _require_spread(getattr(schema.target, "name", "y"), rows[:, -1])
     target = schema.target
     if target is not None and target.task == "regression":
-        center, scale = _center_and_scale(rows[:, -1], weights)
+        center, scale = _center_and_scale(target.transformed(rows[:, -1], pd.RangeIndex(len(rows))), weights)
         observed = _observed(rows[:, -1], weights)
         target = replace(target, center=center, scale=scale, observed=observed)
-    return Schema(columns, target)
+    return Schema(tuple(columns), target)
+
+
+def _weighted_missing(column: Column, values: np.ndarray, weights: np.ndarray, missing: float) -> Column:
+    """The column with what is known of its missing values; rows of no weight play no part."""
+    if not column.indicator or not missing:
+        return replace(column, indicator=False, mean=0.0, missing=0)
+    mean = 0.0 if column.kind == "category" else float(np.average(values, weights=weights))
+    return replace(column, mean=mean, missing=round(missing))
 
 
 def _require_spread(name: str, values: Float[np.ndarray, " n"]) -> None:

@@ -39,7 +39,8 @@ def lint(
     """
     space = Space(schema)
     rows = None if data is None else read_rows(data, schema)
-    every = [prepare(rule, space, None if rows is None else rows.coded) for rule in rules]
+    seen = None if rows is None else rows.coded[schema.complete(rows.coded)]
+    every = [prepare(rule, space, seen) for rule in rules]
     groups = twins(every)
     findings = [repeated(group) for group in groups if len(group) > 1]
     sound = []

@@ -175,7 +175,7 @@ def _nothing_in_common(views: Sequence[View], count: int, space: Space, touching
     target = space.schema.target
     ends = [each.allowed.outputs for each in views if each.allowed and each.allowed.outputs]
     if len(ends) == len(views):
-        slack = TOUCHING * max(1.0, target.scale) if target is not None else 0.0
+        slack = TOUCHING * max(1.0, target.raw_scale) if target is not None else 0.0
         return np.all(_are_empty(reduce(_common_ends, ends), slack if touching else None), axis=1)
     if any(each.is_unlisted for each in views):
         return _none_found(views, count, target)
@@ -243,18 +243,19 @@ def _none_found(views: Sequence[View], count: int, target: Target | None) -> Boo
     """Where no y was found that obeys: a search for the least of the largest margins, by zooming in."""
     if target is None or target.task != "regression" or any(each.rule.is_predictive for each in views):
         return np.zeros(count, dtype=bool)
-    best = np.full(count, target.center)
+    best = np.zeros(count)
     reach = 10.0
-    steps = target.scale * np.sinh(np.linspace(-reach, reach, 801))
+    steps = np.sinh(np.linspace(-reach, reach, 801))
     for _ in range(4):
-        outputs = best + steps[:, None]
+        places = best + steps[:, None]
+        outputs = target.to_raw(places)
         with np.errstate(all="ignore"):
             margins = [
                 np.broadcast_to(each.rule.requirement.margin(each.demand, outputs), outputs.shape)
                 for each in views
             ]
         worst = np.nan_to_num(np.max(margins, axis=0), nan=np.inf)
-        best = np.take_along_axis(outputs, np.argmin(worst, axis=0)[None], axis=0)[0]
+        best = np.take_along_axis(places, np.argmin(worst, axis=0)[None], axis=0)[0]
         steps = steps / 50
     return np.min(worst, axis=0) > 0
 

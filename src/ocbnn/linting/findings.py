@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
+from ocbnn.schema.columns import OTHER
+
 if TYPE_CHECKING:
     from ocbnn.linting.geometry import Floats
     from ocbnn.rules.constraint import Constraint
-    from ocbnn.schema import Schema
+    from ocbnn.schema import Column, Schema
 
 Kind = Literal[
     "empty-region", "empty-output", "out-of-bounds", "contradiction", "data-conflict", "unobserved", "implied"
@@ -91,15 +94,19 @@ def at_input(point: Floats, schema: Schema, rules: Iterable[Constraint]) -> str:
 
 
 def raw_input(point: Floats, schema: Schema) -> dict[str, object]:
-    """One coded point as a person would write it: labels, whole numbers, numbers."""
+    """One coded point as a person would write it: labels, whole numbers, numbers; None for no value."""
     return {
-        column.name: column.levels[int(value)] if column.levels else _plain(value, column.kind)
+        column.name: _plain(value, column)
         for column, value in zip(schema.columns, point.tolist(), strict=True)
     }
 
 
-def _plain(value: float, kind: str) -> float:
-    return value if kind == "continuous" else int(value)
+def _plain(value: float, column: Column) -> object:
+    if math.isnan(value):
+        return None
+    if column.levels:
+        return column.levels[int(value)] if value >= 0 else OTHER
+    return value if column.kind == "continuous" else int(value)
 
 
 def quoted(label: str) -> str:

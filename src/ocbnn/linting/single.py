@@ -259,7 +259,7 @@ def _empty_output(subject: Subject, space: Space) -> Iterator[Finding]:
 def data_conflicts(subject: Subject, rows: Rows, schema: Schema) -> Iterator[Finding]:
     """What the data say against a rule that asks something of each input alone."""
     assert schema.target is not None
-    inside = np.flatnonzero(subject.rule.region.contains(rows.coded, schema))
+    inside = np.flatnonzero(subject.rule.applies(rows.coded, schema))
     found, defined = view(subject.rule, rows.coded[inside], schema)
     if found is None:
         return

@@ -108,6 +108,12 @@ class RuleTerm:
         assert not isinstance(scoring.strength, Mapping)
         target = _target(schema)
         requirement = rule.requirement
+        if target.is_log and not requirement.monotone:
+            raise ModelError(
+                f"{_named(rule, schema)} cannot be said exactly where {target.name!r} is modelled on a log "
+                f"scale: it speaks of distances or of a spread of {target.name}. Write limits instead, such "
+                f"as `1 <= {target.name} <= 3`, or leave the log transform of the target out."
+            )
         chosen = _chosen_term(rule, scoring.term)
         free = scoring.strength is None and requirement.strength_is_found
         strength = float(chosen.default_strength if scoring.strength is None else scoring.strength)

@@ -142,9 +142,13 @@ class Model:
         rows = self.data if batch is None else batch
         if rows is None:
             return jnp.zeros((), jnp.asarray(w).dtype)
+        return jnp.sum(self.row_log_likelihoods(w, rows))
+
+    def row_log_likelihoods(self, w: Float[Array, " size"], rows: Data) -> Float[Array, " n"]:
+        """Of each row weight · log p(y | Φ_w(x)), y in model units."""
         weights, parameters = self.split(w)
         outputs = self.network.apply(weights, rows.inputs)
-        return jnp.sum(self.likelihood.log_density(parameters, outputs, rows.y, rows.weights))
+        return self.likelihood.log_density(parameters, outputs, rows.y, rows.weights)
 
     def log_density(
         self,
@@ -208,7 +212,8 @@ class Model:
             network: any network; an MLP of the widths `hidden` unless given.
             hidden: units of each hidden layer.
             activation: "rbf", "tanh", "relu" or "gelu".
-            noise: standard deviation of y in raw units; learnt unless given.
+            noise: standard deviation of y in raw units, or of log y where that is modelled; learnt unless
+                given.
             weight_scale: σ_ω, standard deviation of every weight under the base prior.
             scale_by_fan_in: divide σ_ω by the square root of the number of units that feed in.
             base: another base prior. One that has learnt rules (`AmortizedPrior`) brings its schema and its

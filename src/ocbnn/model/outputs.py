@@ -20,6 +20,7 @@ from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.model import Model
 from ocbnn.model.networks import MLP, Network
 from ocbnn.model.programs import release_programs
+from ocbnn.rules.requirement import Units
 
 Precision = Literal["float64", "float32"]
 
@@ -160,7 +161,7 @@ def function_blocks(
         there = padded(inputs[block], rows)
         values = _evaluated(model.network, model.likelihood, weights, there, kind)
         values = values[:, : block.stop - block.start].astype(float)
-        yield block, values if values.ndim == 3 else target.center + target.scale * values
+        yield block, values if values.ndim == 3 else target.to_raw(values)
 
 
 def function_values(
@@ -172,6 +173,28 @@ def function_values(
         return np.concatenate(blocks, axis=1)
     classes = model.schema.target.classes if model.schema and model.schema.target else ()
     return np.zeros((len(draws), 0, *([len(classes)] if classes else [])))
+
+
+def row_log_likelihoods(model: Model, draws: Float[np.ndarray, "S size"]) -> Float[np.ndarray, "S n"]:
+    """Of every draw and every row of the model's data weight · log p(y | Φ_w(x)), y in raw units.
+
+    Raises:
+        OCBNNError: the model holds no rows.
+    """
+    data, target = model.data, None if model.schema is None else model.schema.target
+    if data is None:
+        raise OCBNNError("The model holds no rows, so they have no likelihood: a saved model has none.")
+    size = min(max(CHUNK // max(len(data.inputs), 1), 1), len(draws))
+    found = np.empty((len(draws), len(data.inputs)))
+    for first in range(0, len(draws), size):
+        some = draws[first : first + size].astype(float)
+        with precision("float64"):
+            values = jax.vmap(lambda w: model.row_log_likelihoods(w, data))(jnp.asarray(padded(some, size)))
+            found[first : first + len(some)] = np.asarray(values)[: len(some)]
+    if target is None or target.classes:
+        return found
+    slope = Units.of_model(target).log_slope(target.to_raw(data.y))
+    return found + slope * (1.0 if data.weights is None else np.asarray(data.weights, dtype=float))
 
 
 def working_precision(model: Model) -> Precision:

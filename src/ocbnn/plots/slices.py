@@ -222,7 +222,9 @@ def reference_row(schema: Schema, at: Mapping[str, Any] | None = None) -> Float[
     """The middle of the data in model units, coded, with the raw values of `at` in their places."""
     row = schema.to_raw(np.zeros((1, schema.width)))[0]
     for index, column in enumerate(schema.columns):
-        if column.kind != "category" and not column.observed[0] <= row[index] <= column.observed[1]:
+        if column.kind == "category":
+            row[index] = max(row[index], 0.0)  # nothing is at 0 in model units but an unseen label
+        elif not column.observed[0] <= row[index] <= column.observed[1]:
             middle = sum(column.observed) / 2.0  # a schema in raw units has no middle of its own
             row[index] = middle if column.kind == "continuous" else np.floor(middle)
     for name, value in (at or {}).items():

@@ -64,7 +64,7 @@ class RulesAt:
         for rule in self.rules:
             if rule.is_predictive or not rule.requirement.is_pointwise:
                 continue
-            rows = np.flatnonzero(rule.region.contains(self.coded, self.schema))
+            rows = np.flatnonzero(rule.applies(self.coded, self.schema))
             if rows.size:
                 yield rule, rows, rule.demand(self.coded[rows], self.schema)
 

@@ -23,6 +23,7 @@ from ocbnn.errors import OCBNNError
 from ocbnn.posterior.allowed import ruled_blocks
 from ocbnn.posterior.draws import Posterior, Table, as_coded
 from ocbnn.posterior.predict import predict, restricted
+from ocbnn.rules.requirement import Units
 
 BINS = 10
 LEAST_ROWS = 10
@@ -112,13 +113,13 @@ def judged(posterior: Posterior, table: Table, y: Any) -> Judged:
         probabilities = predict(posterior, coded, levels=(), coverage=None).probabilities
         assert probabilities is not None
         return _judged_classes(probabilities, truth)
-    raw, below = target.to_raw(truth), np.empty(len(coded))
+    raw, below, units = target.to_raw(truth), np.empty(len(coded)), Units.of_noise(target)
     if posterior.truncated:
         below = restricted(posterior).probability_below(coded, raw)
     else:
         for block, at, values in ruled_blocks(posterior, coded):
             obeying = at.obeying(values)
-            each = ndtr((raw[block] - values) / posterior.noise[:, None])
+            each = ndtr((units.of(raw[block]) - units.of(values)) / posterior.noise[:, None])
             below[block] = np.where(obeying, each, 0.0).sum(axis=0) / obeying.sum(axis=0)
     needed = np.abs(2.0 * below - 1.0)
     return Judged(needed, np.ones(len(coded), dtype=bool), needed)

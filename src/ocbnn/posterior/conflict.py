@@ -30,6 +30,7 @@ from ocbnn.posterior.draws import Posterior, Table, as_coded, function_blocks
 from ocbnn.posterior.mixtures import Mixture, log_density
 from ocbnn.posterior.predict import point_values, predict, restricted
 from ocbnn.posterior.sensitivity import Sensitivity, sensitivities
+from ocbnn.rules.requirement import Units
 
 POINTS = 500
 WHERE = 5
@@ -166,10 +167,11 @@ def log_scores(posterior: Posterior, table: Table, y: Any) -> Float[np.ndarray, 
     if posterior.truncated:
         scores = restricted(posterior).log_density(coded, raw)
         return np.where(np.isneginf(scores), np.log(least), scores)
-    scores = np.empty(len(coded))
+    scores, units = np.empty(len(coded)), Units.of_noise(target)
     for block, at, values in ruled_blocks(posterior, coded):
-        scores[block] = log_density(Mixture(values, posterior.noise), raw[block], at.obeying(values))
-    return scores
+        mixture = Mixture(units.of(values), posterior.noise)
+        scores[block] = log_density(mixture, units.of(raw[block]), at.obeying(values))
+    return scores + units.log_slope(raw)
 
 
 def point_predictions(posterior: Posterior, table: Table) -> np.ndarray:
@@ -206,7 +208,7 @@ def _changes(
     outside = np.zeros((0, inside.shape[1]))
     if data is not None:
         rows = schema.to_raw(np.asarray(data.inputs, dtype=float))
-        outside = rows[~rule.rule.region.contains(rows, schema)]
+        outside = rows[~rule.rule.applies(rows, schema)]
     coded = np.concatenate([inside, outside])
     here, there = point_predictions(with_rule, coded), point_predictions(without_rule, coded)
     change = change_sizes(here, there)

@@ -23,6 +23,7 @@ from jaxtyping import Bool, Float
 
 from ocbnn._version import __version__
 from ocbnn.checking.draws import Drawn, evenly, rule_name
+from ocbnn.checking.explain import lacking_words
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.engines import ENGINES
 from ocbnn.inference.result import Result, RuleOutcome
@@ -31,6 +32,7 @@ from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.likelihoods import Gaussian
 from ocbnn.model.networks import as_key
 from ocbnn.model.outputs import precision
+from ocbnn.resources import require_memory
 from ocbnn.rules.constraint import Constraint
 from ocbnn.seeds import seed_for
 from ocbnn.storage.values import plain
@@ -130,14 +132,28 @@ class Posterior(Drawn):
         """The same draws with another mask."""
         return replace(self, kept=kept)
 
-    def to_datatree(self, *, rows: int = 200, seed: int = 0) -> xarray.DataTree:
-        """An ArviZ DataTree: posterior, posterior_predictive, observed_data, sample_stats, constant_data.
+    def to_datatree(self, *, rows: int = 200, seed: int = 0, log_likelihood: bool = True) -> xarray.DataTree:
+        """An ArviZ DataTree: posterior, posterior_predictive, log_likelihood, observed_data and others.
+
+        The others are sample_stats and constant_data.
 
         `posterior` holds the weights `w` and, as `function`, what rules speak of at some rows (weights are
         not identifiable, functions are). At most `rows` rows, evenly spaced, are in it; without data there is
         none. All draws are in it, as ArviZ's groups are rectangular: `sample_stats.kept` says which remain
         after rejection. For classes, values of Y are class indices. Where predictions are truncated, values
         of Y are samples of the restricted predictive, and of no draw by itself.
+
+        `log_likelihood` is of all rows of the data, as `arviz_stats.loo` needs it, with y in raw units. Rows
+        that were equal are one row, whose log-likelihood is multiplied by its weight. The dimension is `row`
+        where all rows are in the tree, else `data_row`.
+
+        Args:
+            rows: the number of rows in the tree, at most.
+            seed: of the samples of Y.
+            log_likelihood: whether it is in the tree; it takes a number for each draw and row.
+
+        Raises:
+            ResourceError: the log-likelihood does not fit into memory.
         """
         import arviz_base
 
@@ -167,7 +183,23 @@ class Posterior(Drawn):
             groups["constant_data"] = {"x": coded}
             coords |= {"row": chosen, "column": list(self.schema.names)}
         attributes = {"/": {"provenance": json.dumps(dict(self.provenance))}}
-        return arviz_base.from_dict(groups, coords=coords, dims=dims, attrs=attributes)
+        tree = arviz_base.from_dict(groups, coords=coords, dims=dims, attrs=attributes)
+        if data is not None and log_likelihood:
+            every = len(data.inputs)
+            dimension = "row" if every == len(coords["row"]) else "data_row"
+            tree["log_likelihood"] = arviz_base.from_dict(
+                {"log_likelihood": {"y": self._row_log_likelihoods(every)}},
+                coords={dimension: np.arange(every)},
+                dims={"y": [dimension]},
+            )["log_likelihood"]
+        return tree
+
+    def _row_log_likelihoods(self, rows: int) -> Float[np.ndarray, "chains draws n"]:
+        """Of every draw, rejected ones included, at every row of the data, y in raw units."""
+        chains, count, _ = self.draws.shape
+        what = f"The log-likelihood of {chains * count:,} draws at {rows:,} rows"
+        require_memory(2 * 8.0 * chains * count * rows, what, "Say log_likelihood=False.")
+        return outputs.row_log_likelihoods(self.model, self.every).reshape(chains, count, rows)
 
     def _samples(self, coded: Float[np.ndarray, "n Q"], values: np.ndarray, seed: int) -> np.ndarray:
         """One sample of Y for every draw: raw y, or class indices."""
@@ -274,12 +306,19 @@ EMPIRICAL = (
 
 
 def data_choices(model: Model, outcomes: Sequence[RuleOutcome]) -> list[str]:
-    """Every choice that depends on the rows, in words: transforms and scales, points and strengths."""
+    """Every choice that depends on the rows, in words: scales, missing values, points, strengths."""
     schema, said = model.schema, list[str]()
     if schema is None:
         return said
+    coded = None if model.data is None else schema.to_raw(np.asarray(model.data.inputs, dtype=float))
     for column in schema.columns:
         name, offset = column.name, f"{column.offset:.4g}"
+        if column.indicator:
+            rows = f"{column.missing:,} row{'s' if column.missing != 1 else ''}"
+            instead = (
+                "a level of its own" if column.levels else f"the mean {column.mean:.4g}, with an indicator"
+            )
+            said.append(f"{name} is missing in {rows} and enters there as {instead}")
         if (column.transform, column.center, column.scale) in (("none", 0.0, 1.0), ("standardize", 0.0, 1.0)):
             continue
         value = {"log": f"log({name} + {offset})", "asinh": f"asinh({name} / {offset})"}
@@ -287,11 +326,13 @@ def data_choices(model: Model, outcomes: Sequence[RuleOutcome]) -> list[str]:
         said.append(f"{name} enters as ({shown} − {column.center:.4g}) / {column.scale:.4g}")
     target, likelihood = schema.target, model.likelihood
     if target is not None and (target.center, target.scale) != (0.0, 1.0):
-        words = f"{target.name} is modelled as ({target.name} − {target.center:.4g}) / {target.scale:.4g}"
+        shown = f"log({target.name})" if target.is_log else target.name
+        words = f"{target.name} is modelled as ({shown} − {target.center:.4g}) / {target.scale:.4g}"
         said.append(f"{words}: its mean and standard deviation")
     if target is not None and isinstance(likelihood, Gaussian) and likelihood.noise is None:
         scale = likelihood.noise_prior * target.scale
-        said.append(f"the noise of {target.name} is half-normal a priori with the scale {scale:.4g}")
+        shown = f"log({target.name})" if target.is_log else target.name
+        said.append(f"the noise of {shown} is half-normal a priori with the scale {scale:.4g}")
     known = {outcome.name: outcome.found_strength for outcome in outcomes}
     for term in model.terms:
         rule, name = rule_provenance(term), rule_name(term)
@@ -300,6 +341,9 @@ def data_choices(model: Model, outcomes: Sequence[RuleOutcome]) -> list[str]:
             f"{name}: {rule['points'] - rule['points_found']:,} points drawn and {rule['points_found']:,} "
             f"found where networks broke it; strength {rule['strength']:.4g}, {found}"
         )
+        lacking = 0 if coded is None else int(term.rule.lacks_value(coded, schema).sum())
+        if lacking:
+            said.append(f"{name}: {lacking_words(lacking)}")
     return said
 
 

@@ -7,6 +7,7 @@ intervals are (+inf, −inf). Everything here is NumPy, and no row's figures dep
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -101,6 +102,37 @@ def restricted_moments(mixture: Mixture, allowed: Intervals) -> Moments:
     return Moments(mass, mean, second, reference, between)
 
 
+def restricted_log_moments(mixture: Mixture, allowed: Intervals) -> Moments:
+    """As `restricted_moments`, of exp(Y): the moments that lognormals have within each interval.
+
+    With N(μ, σ²) on [a, b], E[exp(kY); a < Y < b] = exp(kμ + k²σ²/2) · P(a < N(μ + kσ², σ²) < b).
+
+    Args:
+        mixture: of Y.
+        allowed: intervals of Y; means and moments are of exp(Y), about 0.
+    """
+    rows, slots = allowed.lower.shape
+    parts = np.zeros((3, rows, slots))
+    by_draw, first_by_draw = np.zeros_like(mixture.mean), np.zeros_like(mixture.mean)
+    sd = mixture.sd[:, None]
+    for k in range(slots):
+        used = allowed.lower[:, k] <= allowed.upper[:, k]
+        low, high = (np.where(used, ends[:, k], 0.0) for ends in allowed)
+        each = []
+        for power in (0, 1, 2):
+            shifted = mixture.mean + power * sd**2
+            mass = np.where(used, _mass_between((low - shifted) / sd, (high - shifted) / sd), 0.0)
+            with np.errstate(over="ignore"):
+                each.append(mass * np.exp(power * mixture.mean + 0.5 * (power * sd) ** 2))
+        parts[:, :, k] = [part.mean(axis=0) for part in each]
+        by_draw += each[0]
+        first_by_draw += each[1]
+    mass = parts[0]
+    known = np.where(mass > 0, mass, 1.0)
+    between = _weighted_variance(by_draw, first_by_draw)
+    return Moments(mass, parts[1] / known, parts[2] / known, np.zeros(rows), between)
+
+
 def _weighted_variance(weight: np.ndarray, weighted: np.ndarray) -> Float[np.ndarray, " b"]:
     """Variance over draws of weighted / weight, each with its weight."""
     some = weight > 0
@@ -153,12 +185,16 @@ def quantiles(
 
 
 def shortest_interval(
-    mixture: Mixture, coverage: float, allowed: Intervals | None = None
+    mixture: Mixture,
+    coverage: float,
+    allowed: Intervals | None = None,
+    raw: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Float[np.ndarray, "b 2"]:
     """The interval of that coverage with the highest density, as one piece: the shortest there is.
 
-    How much probability lies below it is found on a grid, where the length is flat around its least; the
-    ends are then quantiles, so that the coverage is exact.
+    Lengths are of what `raw` makes of the values; default: of the values. How much probability lies below it
+    is found on a grid, where the length is flat around its least; the ends are then quantiles, so that the
+    coverage is exact.
     """
     rest = 1.0 - coverage
     outer = quantiles(mixture, (rest * EDGE, 1.0 - rest * EDGE), allowed)
@@ -167,9 +203,10 @@ def shortest_interval(
     if allowed is not None:
         shares /= below(mixture, allowed, np.full(len(grid), np.inf))[0][:, None]
     tails = rest * np.linspace(EDGE, 1.0 - EDGE, GRID)
+    shown = grid if raw is None else raw(grid)
     lengths = [
         np.interp(tails + coverage, row, values) - np.interp(tails, row, values)
-        for row, values in zip(shares, grid, strict=True)
+        for row, values in zip(shares, shown, strict=True)
     ]
     tail = tails[np.argmin(lengths, axis=1)]
     return np.stack([_quantile(mixture, level, allowed) for level in (tail, tail + coverage)], axis=1)

@@ -25,8 +25,9 @@ from ocbnn.checking.draws import is_whole
 from ocbnn.errors import OCBNNError
 from ocbnn.posterior.allowed import RowError, RulesAt, ruled_blocks
 from ocbnn.posterior.draws import Posterior, Table, as_coded, function_blocks, function_draws
-from ocbnn.posterior.mixtures import Intervals, Mixture, quantiles, shortest_interval
+from ocbnn.posterior.mixtures import Intervals, Mixture, nearest_allowed, quantiles, shortest_interval
 from ocbnn.resources import require_memory
+from ocbnn.rules.requirement import RAW, Units
 
 if TYPE_CHECKING:
     from ocbnn.posterior.truncate import Truncated
@@ -74,15 +75,17 @@ class Prediction:
     """What a posterior says at n rows.
 
     Attributes:
-        point: the one prediction: the mean of Φ, or the most probable class. Under enforcement it obeys: the
-            mean of Φ where that is allowed, else the nearest allowed value, or the best allowed class.
+        point: the one prediction: the mean of Φ (on a log scale exp of the mean of log Φ: about the median
+            of y), or the most probable class. Under enforcement it obeys: the mean of Φ where that is
+            allowed, else the nearest allowed value, or the best allowed class.
         function: the predictive of Φ, what rules speak of: credible bands, without noise. None where
             enforcement was asked for the observation only.
         observation: the predictive of Y, noise included; None for classes, where `probabilities` is it.
         probabilities: of the classes, `(n, C)`; None for regression.
-        epistemic: what more data could remove. Regression: Var_s[Φ_s], in squared raw units. Classes: the
-            mutual information between class and draw, in nats.
-        aleatoric: what more data could not remove. Regression: E_s[noise_s²]. Classes: the expected entropy.
+        epistemic: what more data could remove. Regression: Var_s[E[Y | s]], in squared raw units, which
+            is Var_s[Φ_s] but on a log scale. Classes: the mutual information between class and draw, in nats.
+        aleatoric: what more data could not remove. Regression: E_s[Var[Y | s]], which is E_s[noise_s²] but on
+            a log scale. Classes: the expected entropy.
 
     Under enforcement both are of what is predicted: of the draws that obey at the row, or of the draws
     restricted to what is allowed there, each with its weight Z_s. Where bounds then clip the probabilities,
@@ -159,7 +162,7 @@ def point_values(posterior: Posterior, coded: Float[np.ndarray, "b Q"], values: 
 
     Where enforcement finds nothing to predict it is the mean of the draws, so that what is wrong is seen.
     """
-    result = values.mean(axis=0)
+    result = posterior.middle(values)
     rows = np.arange(len(coded) if posterior.rules_in_force else 0)
     while rows.size:
         try:
@@ -225,7 +228,9 @@ def noisy(
     """One Y for every draw of Φ: raw y, or a class index; default of `noise`: that of the kept draws."""
     if not posterior.classes:
         spread = posterior.noise if noise is None else noise
-        return values + spread[:, None] * generator.standard_normal(values.shape)
+        units = Units.of_noise(posterior.target)
+        moved = units.of(values) + spread[:, None] * generator.standard_normal(values.shape)
+        return np.asarray(units.raw(moved))
     exceeded = np.cumsum(values, axis=-1) < generator.random((*values.shape[:-1], 1))
     return np.minimum(exceeded.sum(axis=-1), values.shape[-1] - 1)
 
@@ -255,11 +260,38 @@ def draws_summary(
 
 
 def mixture_summary(
-    mixture: Mixture, mean: np.ndarray, sd: np.ndarray, wanted: Wanted, allowed: Intervals | None = None
+    mixture: Mixture,
+    mean: np.ndarray,
+    sd: np.ndarray,
+    wanted: Wanted,
+    allowed: Intervals | None = None,
+    units: Units = RAW,
 ) -> Summary:
-    """The summary of a mixture, whole or restricted, whose mean and spread are known."""
-    quantiles_at = partial(quantiles, mixture, allowed=allowed)
-    interval = partial(shortest_interval, mixture, allowed=allowed)
+    """The summary in raw units of a mixture, whole or restricted, whose mean and spread are known.
+
+    Args:
+        mixture: in `units`.
+        mean: of what it is a mixture of, raw.
+        sd: of that, raw.
+        wanted: quantiles and intervals.
+        allowed: what it is restricted to, raw; default: nothing.
+        units: in which noise is added; default: raw.
+    """
+    within = None if allowed is None else Intervals(*units.ends(*allowed))
+
+    def raw(values: np.ndarray) -> np.ndarray:
+        found = np.asarray(units.raw(values))
+        if allowed is None or not units.log:
+            return found
+        # The log of an end and back may lie beside it.
+        return np.stack([nearest_allowed(each, allowed) for each in found.T], axis=1)
+
+    def quantiles_at(levels: tuple[float, ...]) -> np.ndarray:
+        return raw(quantiles(mixture, levels, within))
+
+    def interval(coverage: float) -> np.ndarray:
+        return raw(shortest_interval(mixture, coverage, within, units.raw if units.log else None))
+
     return _summary(mean, sd, wanted, quantiles_at, interval)
 
 
@@ -307,18 +339,25 @@ def require_rows(coded: Float[np.ndarray, "n Q"]) -> None:
 def _number_block(
     posterior: Posterior, at: RulesAt, values: Float[np.ndarray, "S b"], wanted: Wanted
 ) -> Prediction:
-    noise = posterior.noise
+    noise, units = posterior.noise, Units.of_noise(posterior.target)
     obeying = at.obeying(values)
     function = draws_summary(values, wanted, obeying if at.rules else None)
-    aleatoric = np.where(obeying, noise[:, None] ** 2, 0.0).sum(axis=0) / obeying.sum(axis=0)
-    epistemic = function.sd**2
+    mean, epistemic, variance = function.mean, function.sd**2, noise[:, None] ** 2
+    if units.log:
+        # The mean and the variance of each draw's lognormal.
+        means = values * np.exp(0.5 * variance)
+        variance = means**2 * np.expm1(variance)
+        mean = np.where(obeying, means, 0.0).sum(axis=0) / obeying.sum(axis=0)
+        epistemic = np.where(obeying, (means - mean) ** 2, 0.0).sum(axis=0) / obeying.sum(axis=0)
+    aleatoric = np.where(obeying, variance, 0.0).sum(axis=0) / obeying.sum(axis=0)
     sd = np.sqrt(epistemic + aleatoric)
-    observation = mixture_summary(Mixture(values, noise), function.mean, sd, wanted)
+    there = units.of(values)
+    observation = mixture_summary(Mixture(there, noise), mean, sd, wanted, units=units)
     for row in np.flatnonzero(~obeying.all(axis=0)):  # few: rejection has tried many points
         keep, one = obeying[:, row], slice(row, row + 1)
-        some = Mixture(values[keep, one], noise[keep])
-        _put(observation, int(row), mixture_summary(some, function.mean[one], sd[one], wanted))
-    point = point_within(at, values, obeying) if at.rules else function.mean
+        some = Mixture(there[keep, one], noise[keep])
+        _put(observation, int(row), mixture_summary(some, mean[one], sd[one], wanted, units=units))
+    point = point_within(at, values, obeying, units) if at.rules else posterior.middle(values)
     return Prediction(point, function, observation, None, epistemic, aleatoric)
 
 
@@ -377,9 +416,9 @@ def entropy(probabilities: np.ndarray) -> np.ndarray:
 
 
 def point_within(
-    at: RulesAt, values: Float[np.ndarray, "S b"], obeying: Bool[np.ndarray, "S b"]
+    at: RulesAt, values: Float[np.ndarray, "S b"], obeying: Bool[np.ndarray, "S b"], units: Units = RAW
 ) -> Float[np.ndarray, " b"]:
-    """The mean of the draws within the allowed component that holds most of them.
+    """The mean, in these units, of the draws within the allowed component that holds most of them.
 
     Some rules cannot list the outputs they allow: where the mean of what obeys violates one, the draw nearest
     to that mean is taken.
@@ -389,7 +428,7 @@ def point_within(
     largest = np.argmax(within.sum(axis=0), axis=1)
     chosen = np.take_along_axis(within, largest[None, :, None], axis=2)[..., 0]
     chosen = np.where(chosen.any(axis=0), chosen, obeying)
-    mean = np.where(chosen, values, 0.0).sum(axis=0) / chosen.sum(axis=0)
+    mean = units.raw(np.where(chosen, units.of(values), 0.0).sum(axis=0) / chosen.sum(axis=0))
     return _or_nearest_draw(at, values, chosen, mean)
 
 

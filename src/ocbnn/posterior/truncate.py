@@ -27,6 +27,8 @@ from ocbnn.posterior.mixtures import (
     Moments,
     below,
     log_density,
+    nearest_allowed,
+    restricted_log_moments,
     restricted_moments,
     sample_restricted,
 )
@@ -46,6 +48,7 @@ from ocbnn.posterior.predict import (
     samples_of_no_rows,
 )
 from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.requirement import RAW, Units
 
 LEAST_MASS = 1e-6
 """Of the predictive in the allowed set: with less, the draws know nothing of what is allowed."""
@@ -147,7 +150,7 @@ class Truncated:
         """P(Y <= y) under the restricted predictive at every row; numbers only."""
         shares = np.empty(len(y))
         for block, mixture, allowed, mass in self._restricted(as_coded(self.posterior, table)):
-            shares[block] = below(mixture, allowed, y[block])[0] / mass
+            shares[block] = below(mixture, self._within(allowed), self._units.of(y[block]))[0] / mass
         return shares
 
     def log_density(self, table: Table, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
@@ -156,13 +159,14 @@ class Truncated:
         for block, mixture, allowed, mass in self._restricted(as_coded(self.posterior, table)):
             there = y[block]
             inside = ((allowed.lower <= there[:, None]) & (there[:, None] <= allowed.upper)).any(axis=1)
-            scores[block] = np.where(inside, log_density(mixture, there) - np.log(mass), -np.inf)
+            density = log_density(mixture, self._units.of(there)) + self._units.log_slope(there)
+            scores[block] = np.where(inside, density - np.log(mass), -np.inf)
         return scores
 
     def _restricted(
         self, coded: Float[np.ndarray, "n Q"]
     ) -> Iterator[tuple[slice, Mixture, Intervals, Float[np.ndarray, " block"]]]:
-        """For each block of rows the predictive mixture, what is allowed, and how much of it that is."""
+        """For each block of rows the mixture, what is allowed (raw), and how much of it that is."""
         for block, at, values in ruled_blocks(self.posterior, coded, self.rules):
             mixture, allowed, moments = self._moments(at, values)
             yield block, mixture, allowed, moments.total_mass
@@ -177,12 +181,25 @@ class Truncated:
             drawn = (ends <= generator.random((count, len(at.coded), 1))).sum(axis=-1)
             return labels(self.posterior, drawn)
         mixture, allowed, _ = self._moments(at, values)
-        return sample_restricted(generator, mixture, allowed, count)
+        samples = self._units.raw(sample_restricted(generator, mixture, self._within(allowed), count))
+        if not self._units.log:
+            return np.asarray(samples)
+        return np.stack([nearest_allowed(each, allowed) for each in samples])
+
+    @property
+    def _units(self) -> Units:
+        """The units of the mixture: those in which noise is added."""
+        return Units.of_noise(self.posterior.target)
+
+    def _within(self, allowed: Intervals) -> Intervals:
+        """What is allowed, in the units of the mixture."""
+        return Intervals(*self._units.ends(*allowed))
 
     def _moments(self, at: RulesAt, values: Float[np.ndarray, "S b"]) -> tuple[Mixture, Intervals, Moments]:
-        """The predictive mixture, what is allowed, and the moments of what that leaves of it."""
-        mixture, allowed = Mixture(values, self.posterior.noise), at.intervals()
-        moments = restricted_moments(mixture, allowed)
+        """The predictive mixture, what is allowed (raw), and the raw moments of what that leaves of it."""
+        mixture, allowed = Mixture(self._units.of(values), self.posterior.noise), at.intervals()
+        find = restricted_log_moments if self._units.log else restricted_moments
+        moments = find(mixture, self._within(allowed))
         self._require_mass(at, moments.total_mass)
         return mixture, allowed, moments
 
@@ -199,8 +216,10 @@ class Truncated:
         self, at: RulesAt, values: Float[np.ndarray, "S b"], wanted: Wanted, function: Summary | None
     ) -> Prediction:
         mixture, allowed, moments = self._moments(at, values)
-        point = _projected(values, allowed, moments.mass)
-        observation = mixture_summary(mixture, moments.total_mean, moments.total_sd, wanted, allowed)
+        point = _projected(values, allowed, moments.mass, self._units)
+        observation = mixture_summary(
+            mixture, moments.total_mean, moments.total_sd, wanted, allowed, self._units
+        )
         within = np.maximum(moments.total_sd**2 - moments.between, 0.0)
         return Prediction(point, function, observation, None, moments.between, within)
 
@@ -226,15 +245,19 @@ class Truncated:
 
 
 def _projected(
-    values: Float[np.ndarray, "S b"], allowed: Intervals, mass: Float[np.ndarray, "b K"]
+    values: Float[np.ndarray, "S b"],
+    allowed: Intervals,
+    mass: Float[np.ndarray, "b K"],
+    units: Units = RAW,
 ) -> Float[np.ndarray, " b"]:
-    """The best allowed prediction under squared loss: the mean of Φ, or what is allowed instead."""
-    mean = values.mean(axis=0)
+    """The best allowed prediction under squared loss in these units: the mean of Φ, or what is allowed."""
+    there = units.of(values)
+    mean = units.raw(there.mean(axis=0))
     obeys = ((allowed.lower <= mean[:, None]) & (mean[:, None] <= allowed.upper)).any(axis=1)
     rows, heaviest = np.arange(len(mean)), np.argmax(mass, axis=1)
     lower, upper = allowed.lower[rows, heaviest], allowed.upper[rows, heaviest]
     within = (lower <= values) & (values <= upper)
     several = (allowed.lower <= allowed.upper).sum(axis=1) > 1
-    inner = np.where(within, values, 0.0).sum(axis=0) / np.maximum(within.sum(axis=0), 1)
+    inner = units.raw(np.where(within, there, 0.0).sum(axis=0) / np.maximum(within.sum(axis=0), 1))
     instead = np.where(several & within.any(axis=0), inner, np.clip(mean, lower, upper))
     return np.where(obeys, mean, instead)

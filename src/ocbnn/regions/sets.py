@@ -37,7 +37,7 @@ class Region(ABC):
 
     @abstractmethod
     def contains(self, coded: FloatArray, schema: Schema) -> BoolArray:
-        """Which of the coded points (n, Q) lie inside."""
+        """Which of the coded points (n, Q) lie inside; where a ruled column is missing (NaN), none does."""
 
     @abstractmethod
     def columns(self) -> frozenset[str]:
@@ -120,6 +120,8 @@ class Single(Region):
             inside &= face.contains(values)
         for condition in rest:
             inside &= evaluate(condition, values, schema)
+            for name in columns(condition):
+                inside &= ~np.isnan(values[name])  # `x != 3` says nothing of a case without x
         return inside
 
     def columns(self) -> frozenset[str]:

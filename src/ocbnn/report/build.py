@@ -119,7 +119,9 @@ def typical_case(
     """
     schema = posterior.schema
     if term is None:
-        return _medians(schema, _cases(schema, rows, seed, TYPICAL))
+        cases = _cases(schema, rows, seed, TYPICAL)
+        whole = cases[schema.complete(cases)]
+        return _medians(schema, whole if len(whole) else _cases(schema, None, seed, TYPICAL))
     points = term.fresh_inputs(TYPICAL, seed)
     case = _medians(schema, points)
     ruled = [index for index, name in enumerate(schema.names) if name in term.rule.region.columns()]
@@ -138,6 +140,12 @@ def _medians(schema: Schema, points: Float[np.ndarray, "n Q"]) -> Float[np.ndarr
         elif column.kind != "continuous":
             case[index] = np.floor(case[index])
     return case
+
+
+def unseen_labels(schema: Schema, rows: HeldOut) -> dict[str, int]:
+    """By column, how many rows have a label that the fit has not seen."""
+    counts = schema.unseen(rows.coded).sum(axis=0)
+    return {name: int(count) for name, count in zip(schema.names, counts, strict=True) if count}
 
 
 LEFT_OUT = ("schema", "rules", "diagnostics", "status")
@@ -198,6 +206,7 @@ def gather(
         bands=bands(plain, without, rows, importance, seed),
         run=_run(posterior),
         held_out_rows=0 if rows is None else len(rows),
+        unseen={} if rows is None else unseen_labels(posterior.schema, rows),
         compared=without is not None,
         enforcement=enforcement or ("draws" if posterior.enforced else None),
         performance=None if rows is None else performance(plain, without, rows),

@@ -191,6 +191,7 @@ class Evidence:
     Attributes:
         importance: how far predictions move when a column's values are exchanged between cases.
         draws_violating: share of draws that violate any rule.
+        unseen: by column, held-out rows with a label that the fit has not seen.
         further: figures of sections that were added to the report, by the section's name.
     """
 
@@ -205,6 +206,7 @@ class Evidence:
     bands: tuple[BandFacts, ...]
     run: RunFacts
     held_out_rows: int = 0
+    unseen: dict[str, int] = field(default_factory=dict)
     compared: bool = False
     enforcement: str | None = None
     performance: Performance | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +11,9 @@ from jaxtyping import Bool, Float
 from scipy.stats import chi2
 
 from ocbnn.checking.draws import column_groups, evenly
-from ocbnn.checking.explain import RowsAgainst, contradicting_rows
+from ocbnn.checking.explain import RowsAgainst, rows_against
 from ocbnn.checking.results import RuleChecks
 from ocbnn.errors import OCBNNError
-from ocbnn.model import Data
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.priors import LayerScales
 from ocbnn.plots.slices import prior_sliced
@@ -117,7 +116,7 @@ def calibration_facts(posterior: Posterior, without: Posterior | None, rows: Hel
     found = judged(posterior, rows.coded, rows.y)
     inside = np.zeros(len(rows), dtype=bool)
     for term in posterior.rules:
-        inside |= term.rule.region.contains(rows.coded, term.schema)
+        inside |= term.rule.applies(rows.coded, term.schema)
     other = None
     if without is not None:
         other = _part(without, judged(without, rows.coded, rows.y), np.ones_like(inside))
@@ -242,7 +241,7 @@ def _change(
     )
     counts: dict[str, Any] = {}
     if rows is not None and moved is not None:
-        inside = term.rule.region.contains(rows.coded, term.schema)
+        inside = term.rule.applies(rows.coded, term.schema)
         counts = {
             "size_outside": None if inside.all() else float(moved.size[~inside].mean()),
             "rows_inside": int(inside.sum()),
@@ -302,6 +301,6 @@ def _where(
 
 def _recorded(posterior: Posterior, term: RuleTerm, rows: HeldOut) -> RowsAgainst:
     """Held-out rows in the region, and how many of their outcomes violate the rule; never single rows."""
-    inputs = posterior.schema.to_model(rows.coded)
-    found = contradicting_rows(replace(posterior.model, data=Data(inputs, rows.y_model)), term)
-    return RowsAgainst(found.inside, None if found.inside < LEAST_OUTCOMES else found.against)
+    found = rows_against(term, rows.coded, rows.y_model)
+    against = None if found.inside < LEAST_OUTCOMES else found.against
+    return RowsAgainst(found.inside, against, unknown=found.unknown)

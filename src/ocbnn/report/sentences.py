@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
+from ocbnn.checking.explain import lacking_words
 from ocbnn.checking.figures import Figure
 from ocbnn.plots.slices import value_text
 from ocbnn.posterior.calibration import Bin
@@ -275,6 +276,8 @@ def conflict_sentence(rule: RuleFacts) -> tuple[Tone, str] | None:
         rows = f"In {recorded.against:,} of {recorded.inside:,} held-out rows where it applies"
         parts.append(f"{rows} ({percent(share)}), the recorded outcome violates the rule.")
         tone = "unclear" if share > max(tolerance, 0.02) else "met"
+    if recorded is not None and recorded.unknown:
+        parts.append(f"Of the held-out rows, {lacking_words(recorded.unknown)}.")
     if rule.without is not None and not rule.is_predictive:
         share = rule.without.violation.value
         within = "" if share > tolerance else ", which is within the tolerance"
@@ -384,11 +387,16 @@ def provenance_rows(evidence: Evidence) -> list[tuple[str, str]]:
     known, target = evidence.provenance, evidence.target
     classes = ", ".join(map(str, target.classes))
     predicted = f"one of {classes}" if classes else "a number" + (f" in {target.unit}" if target.unit else "")
+    predicted += ", modelled on a log scale" if target.is_log else ""
     rows: list[tuple[str, Any]] = [
         *((f"File: {what}", name) for what, name in evidence.sources.items()),
         ("Predicted", f"{target.name}, {predicted}"),
         ("Rows learnt from", f"{known['data_rows']:,}" if known.get("data_rows") is not None else None),
         ("Rows held out", f"{evidence.held_out_rows:,}" if evidence.held_out_rows else "none"),
+        (
+            "Held-out rows with a label that the fit has not seen",
+            ", ".join(f"{name}: {number:,}" for name, number in evidence.unseen.items()),
+        ),
         ("SHA-256 of the rows learnt from", known.get("data_sha256")),
         ("Network", known.get("network")),
         ("Likelihood", known.get("likelihood")),

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ocbnn.errors import RuleError
 from ocbnn.language.expressions import Always, Condition, text
 from ocbnn.rules.kinds.functions import Functions, Inequality
@@ -89,6 +91,18 @@ class Constraint:
     def is_predictive(self) -> bool:
         """Whether it is judged by all draws together rather than draw by draw."""
         return self.requirement.judged == "predictive"
+
+    def applies(self, coded: Array, schema: Schema) -> Array:
+        """At which coded rows (n, Q) the rule applies: inside its region, with every value that it needs."""
+        inside = self.region.contains(coded, schema)
+        for name in self.requirement.columns():
+            inside &= ~np.isnan(coded[:, schema.index(name)])
+        return inside
+
+    def lacks_value(self, coded: Array, schema: Schema) -> Array:
+        """At which coded rows (n, Q) a value that the rule needs is missing, so that it does not apply."""
+        needed = [schema.index(name) for name in self.region.columns() | self.requirement.columns()]
+        return np.isnan(coded[:, needed]).any(axis=1) & ~self.applies(coded, schema)
 
     def demand(self, points: Array, schema: Schema, units: Units = RAW) -> Any:
         """What the rule asks at the cases of these points; y in raw units unless others are given."""

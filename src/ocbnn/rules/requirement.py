@@ -30,19 +30,43 @@ Array = Any  # a NumPy or a JAX array
 
 
 class Units(NamedTuple):
-    """Units of y: (raw − center) / scale. Probabilities have none."""
+    """Units of y: (t − center) / scale, where t is y, or log y. Probabilities have none."""
 
     center: float = 0.0
     scale: float = 1.0
+    log: bool = False
 
     @classmethod
     def of_model(cls, target: Target) -> Units:
         """The units in which the network speaks."""
-        return cls() if target.classes else cls(target.center, target.scale)
+        return cls() if target.classes else cls(target.center, target.scale, target.is_log)
+
+    @classmethod
+    def of_noise(cls, target: Target) -> Units:
+        """The units in which noise is added to the function: raw ones, or log y."""
+        return cls(log=target.is_log)
 
     def of(self, raw: Array) -> Array:
-        """Raw values of y in these units."""
+        """Raw values of y in these units; where there is no log, −inf."""
+        if self.log:
+            above = np.asarray(raw) > 0
+            raw = np.where(above, np.log(np.where(above, raw, 1.0)), -np.inf)
         return (raw - self.center) / self.scale
+
+    def ends(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Ends of intervals in these units; an interval without a log is (∞, −∞), as an unused slot is."""
+        low, high = self.of(lower), self.of(upper)
+        return (np.where(np.asarray(upper) > 0, low, np.inf) if self.log else low), high
+
+    def raw(self, values: Array) -> Array:
+        """Values in these units as raw ones."""
+        found = values * self.scale + self.center
+        with np.errstate(over="ignore"):
+            return np.exp(found) if self.log else found
+
+    def log_slope(self, raw: Array) -> Array:
+        """Log of the derivative of these units by raw ones: what a log density gains in raw units."""
+        return -np.log(raw * self.scale if self.log else np.full_like(raw, self.scale))
 
 
 RAW = Units()
@@ -128,6 +152,8 @@ class Requirement(abc.ABC):
         speaks_of_noise: whether it is about observations rather than the function.
         margin_of_logs: whether `margin` may be asked of logarithms of class probabilities. It is a log-odds
             then, which keeps its slope however small a probability is; the wall on the margin uses that.
+        monotone: whether it can be asked exactly of any increasing function of y, such as log y: it compares
+            y with limits, or takes y in raw units. A rule about distances or spreads of y cannot.
         in_words: whether `text` can be parsed, so that the rule can be saved.
         inputs: inputs of a case; None: the rule's points are a population, and together one case.
         coordinates: further axes of a point, each in [0, 1], that are sampled and searched along with x.
@@ -139,6 +165,7 @@ class Requirement(abc.ABC):
     strength_is_found: ClassVar[bool] = True
     speaks_of_noise: ClassVar[bool] = False
     margin_of_logs: ClassVar[bool] = False
+    monotone: ClassVar[bool] = False
     in_words: ClassVar[bool] = True
     inputs: int | None = 1
     coordinates: int = 0
@@ -191,7 +218,7 @@ class Requirement(abc.ABC):
 
     def raw_unit(self, target: Target) -> float:
         """One raw unit of what its inequalities are written in, for values in model units."""
-        return 1.0 if target.classes else 1.0 / target.scale
+        return 1.0 if target.classes else 1.0 / target.raw_scale
 
     def allowed(self, demand: Any) -> Allowed | None:
         """The outputs it allows at each case; None where they cannot be listed."""

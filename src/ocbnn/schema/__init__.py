@@ -8,7 +8,7 @@
 - `table.py`: `Schema`, all columns together.
 """
 
-from ocbnn.schema.columns import Column, Kind, Label, Target, Task, Transform
+from ocbnn.schema.columns import Column, Kind, Label, Missing, Target, Task, Transform, Unseen
 from ocbnn.schema.table import Schema
 
-__all__ = ["Column", "Kind", "Label", "Schema", "Target", "Task", "Transform"]
+__all__ = ["Column", "Kind", "Label", "Missing", "Schema", "Target", "Task", "Transform", "Unseen"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, Self, get_args
+from dataclasses import asdict, dataclass, fields, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -19,16 +20,28 @@ Label = str | int | float | bool
 Kind = Literal["continuous", "integer", "binary", "category"]
 Transform = Literal["standardize", "log", "asinh", "none"]
 Task = Literal["regression", "classification"]
+Missing = Literal["indicator"]
+Unseen = Literal["other"]
+TargetTransform = Literal["none", "log"]
 
 _UNWRITABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """Control characters other than tab and line ends, halves of surrogate pairs, and what is no character."""
+
+UNSEEN, OTHER = -1.0, "(other)"
+"""The code of a label that is none of a category's levels, and what it is called where its name is lost."""
 
 LARGEST_INTEGER = 2.0**53
 """Beyond it, float64 no longer tells neighbouring integers apart."""
 
 
 class _Stored:
-    """A frozen record that becomes plain JSON values and comes back equal."""
+    """A frozen record that becomes plain JSON values and comes back equal.
+
+    Attributes:
+        later: fields that files of earlier versions do not have, with what they mean there.
+    """
+
+    later: ClassVar[Mapping[str, object]] = {}
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; an infinite bound is null."""
@@ -36,8 +49,9 @@ class _Stored:
         for name, value in stored.items():
             if isinstance(value, tuple):
                 stored[name] = [None if isinstance(v, float) and math.isinf(v) else v for v in value]
-        if not stored.get("guessed", True):
-            del stored["guessed"]  # files without it can be read by versions that do not know it
+        for name, default in self.later.items():
+            if name in stored and stored[name] == default:
+                del stored[name]  # files without it can be read by versions that do not know it
         return stored
 
     @classmethod
@@ -73,7 +87,14 @@ class Column(_Stored):
         missing: how many rows had no value when the schema was inferred.
         guessed: whether an integer or binary kind is only what the rows at hand looked like, so that a new
             case may hold any number.
+        indicator: whether "has no value" is a model input of its own. Such a value is coded NaN; in a column
+            without the indicator it is refused.
+        mean: what enters in place of a missing number, raw units: the mean of the rows that have one.
+        other: whether a label that is none of a category's levels is let through. It is coded `UNSEEN` and
+            is 0 in every model input; in a column without it, it is refused.
     """
+
+    later = MappingProxyType({"guessed": False, "indicator": False, "mean": 0.0, "other": False})
 
     name: str
     kind: Kind
@@ -87,6 +108,9 @@ class Column(_Stored):
     offset: float = 0.0
     missing: int = 0
     guessed: bool = False
+    indicator: bool = False
+    mean: float = 0.0
+    other: bool = False
 
     def __post_init__(self) -> None:
         require_name(self.name)
@@ -96,16 +120,18 @@ class Column(_Stored):
         set_field(self, "observed", _pair(self.observed, f"the observed range of column {self.name!r}"))
         set_field(self, "bounds", _pair(self.bounds, f"the bounds of column {self.name!r}"))
         set_field(self, "levels", labels_tuple(self.levels, f"the levels of column {self.name!r}"))
-        for name in ("center", "scale", "offset"):
+        for name in ("center", "scale", "offset", "mean"):
             set_field(self, name, float(getattr(self, name)))
         set_field(self, "missing", int(self.missing))
         set_field(self, "guessed", bool(self.guessed))
+        set_field(self, "indicator", bool(self.indicator))
+        set_field(self, "other", bool(self.other))
         _require_scaling(self.center, self.scale, f"column {self.name!r}")
         if self.kind == "category":
             if not self.levels:
                 raise SchemaError(f"Category {self.name!r} has no levels; declare the labels it can take.")
             set_field(self, "transform", "none")
-        elif self.levels:
+        elif self.levels or self.other:
             raise SchemaError(f"Column {self.name!r} is {self.kind}; only a category has levels.")
         if self.transform in ("log", "asinh") and self.kind == "binary":
             raise SchemaError(f"Column {self.name!r} is binary; a log of 0/1 says nothing. Use 'none'.")
@@ -117,14 +143,20 @@ class Column(_Stored):
 
     @property
     def width(self) -> int:
-        """How many model inputs the column takes: one, or one per level."""
-        return len(self.levels) if self.kind == "category" else 1
+        """How many model inputs the column takes: one, or one per level; one more for the indicator."""
+        return (len(self.levels) if self.kind == "category" else 1) + self.indicator
 
     def encode(self, series: pd.Series) -> np.ndarray:
-        """Raw values as (n,) coded ones: numbers as they are, truth values as 0/1, labels as indices."""
+        """Raw values as (n,) coded ones: numbers as they are, truth values as 0/1, labels as indices.
+
+        A missing value is NaN; it is refused where the column has no indicator.
+        """
+        absent = reading.missing(series)
+        if not self.indicator:
+            reading.require_present(absent, series.index, self.name)
         if self.kind == "category":
-            return reading.codes_of(series, self.name, self.levels).astype(np.float64)
-        reading.require_present(reading.missing(series), series.index, self.name)
+            codes = reading.codes_of(series, self.name, self.levels, optional=True, other=self.other)
+            return np.where(absent, np.nan, codes)
         values = reading.read_numbers(series, self.name)
         if not self.guessed:
             self.require_kind(values, series.index)
@@ -152,23 +184,41 @@ class Column(_Stored):
     def decode(self, coded: np.ndarray) -> pd.Series:
         """(n,) coded values as raw ones: labels for a category, integers where all are whole."""
         if self.kind == "category":
-            return pd.Series(labels_array(self.levels)[self._codes(coded)], name=self.name)
+            absent = np.isnan(coded)
+            codes = self._codes(np.where(absent, 0.0, coded))
+            labels = labels_array(self.levels)[codes]
+            if absent.any() or (codes < 0).any():
+                labels = labels.astype(object)
+                labels[codes < 0], labels[absent] = OTHER, None
+            return pd.Series(labels, name=self.name)
         whole = self.kind != "continuous" and np.array_equal(coded, np.round(coded))
         return pd.Series(coded.astype(np.int64) if whole else coded.astype(np.float64), name=self.name)
 
     def to_model(self, coded: np.ndarray) -> np.ndarray:
-        """(n,) coded values as (n, width) model inputs."""
+        """(n,) coded values as (n, width) model inputs; the last one is 1 where the value is missing.
+
+        A missing number enters as the mean, a missing category and an unseen label as none of the levels.
+        """
+        absent = np.isnan(coded)[:, None]
+        present = np.where(absent[:, 0], 0.0 if self.kind == "category" else self.mean, coded)
         if self.kind == "category":
-            return np.eye(len(self.levels))[self._codes(coded)]
-        return ((self.transformed(coded) - self.center) / self.scale)[:, None]
+            codes = self._codes(present)
+            inputs = np.eye(len(self.levels))[codes] * (~absent[:, 0] & (codes >= 0))[:, None]
+        else:
+            inputs = ((self.transformed(present) - self.center) / self.scale)[:, None]
+        return np.concatenate([inputs, absent], axis=1) if self.indicator else inputs
 
     def to_raw(self, inputs: np.ndarray) -> np.ndarray:
         """(n, width) model inputs as (n,) coded values: the inverse of `to_model`.
 
         An input between two integers, or between levels, goes to the nearest.
         """
+        if self.indicator:
+            known = replace(self, indicator=False).to_raw(inputs[:, :-1])
+            return np.where(inputs[:, -1] > 0.5, np.nan, known)
         if self.kind == "category":
-            return np.argmax(inputs, axis=1).astype(np.float64)
+            nearest = np.argmax(inputs, axis=1).astype(np.float64)
+            return np.where(inputs.max(axis=1) > 0.5, nearest, UNSEEN) if self.other else nearest
         values = inputs[:, 0] * self.scale + self.center
         if self.transform == "log":
             values = np.exp(values) - self.offset
@@ -197,7 +247,8 @@ class Column(_Stored):
 
     def _codes(self, coded: np.ndarray) -> np.ndarray:
         codes = np.asarray(coded)
-        wrong = ~((codes == np.round(codes)) & (codes >= 0) & (codes < len(self.levels)))
+        known = (codes == np.round(codes)) & (codes >= 0) & (codes < len(self.levels))
+        wrong = ~known & ~(self.other & (codes == UNSEEN))
         if wrong.any():
             position = int(np.argmax(wrong))
             raise SchemaError(
@@ -215,9 +266,13 @@ class Target(_Stored):
         classes: the labels, sorted unless declared or a category's; the class index counts along them. One
             class alone is a legal schema: a table may show only one. Declare all as `levels` for rules to
             speak of the others.
-        center, scale: a regression target's mean and standard deviation; model = (y − center) / scale.
+        center, scale: model = (t − center) / scale, where t is y, or log y: their mean and standard
+            deviation. Regression only.
         observed: a regression target's 0.5–99.5 % quantiles, raw units.
+        transform: "log" models log y, so that y is above 0.
     """
+
+    later = MappingProxyType({"transform": "none"})
 
     name: str
     task: Task
@@ -226,9 +281,11 @@ class Target(_Stored):
     scale: float = 1.0
     observed: tuple[float, float] = (-math.inf, math.inf)
     unit: str | None = None
+    transform: TargetTransform = "none"
 
     def __post_init__(self) -> None:
         require_name(self.name)
+        require_choice(self.transform, get_args(TargetTransform), f"the transform of target {self.name!r}")
         require_choice(self.task, get_args(Task), f"the task of target {self.name!r}")
         set_field = object.__setattr__
         set_field(self, "classes", labels_tuple(self.classes, f"the classes of target {self.name!r}"))
@@ -239,19 +296,53 @@ class Target(_Stored):
         if (self.task == "classification") != bool(self.classes):
             expected = "needs its classes" if self.task == "classification" else "has no classes"
             raise SchemaError(f"Target {self.name!r} has the task {self.task}, which {expected}.")
+        if self.is_log and self.classes:
+            raise SchemaError(
+                f"Target {self.name!r} has classes, which have no log. Leave the transform out."
+            )
+
+    @property
+    def is_log(self) -> bool:
+        """Whether log y is modelled."""
+        return self.transform == "log"
+
+    @property
+    def raw_scale(self) -> float:
+        """How much y changes at its center when the model's value changes by 1, in units of y."""
+        return self.scale * (math.exp(min(self.center, 700.0)) if self.is_log else 1.0)
 
     def to_model(self, values: Any) -> np.ndarray:
-        """(n,) raw values: standardised float64 for regression, int64 class indices for classification."""
+        """(n,) raw values: standardised float64 for regression, int64 class indices for classification.
+
+        Raises:
+            SchemaError: a missing value, an unknown class, or a value without a log, with its row.
+        """
         series = values if isinstance(values, pd.Series) else pd.Series(values)
         if self.task == "classification":
             return reading.codes_of(series, self.name, self.classes, what="class")
         reading.require_present(reading.missing(series), series.index, self.name)
-        return (reading.read_numbers(series, self.name) - self.center) / self.scale
+        numbers = reading.read_numbers(series, self.name)
+        return (self.transformed(numbers, series.index) - self.center) / self.scale
+
+    def transformed(self, values: np.ndarray, index: pd.Index) -> np.ndarray:
+        """The values before centring: themselves, or their log; one without a log is refused with its row."""
+        if not self.is_log:
+            return values
+        if (values <= 0).any():
+            position = int(np.argmax(values <= 0))
+            raise SchemaError(
+                f"The target {self.name!r} is modelled on a log scale, which needs values above 0; "
+                f"{reading.row_name(index, position)} has {float(values[position])!r}. Correct the value, "
+                "leave the row out, or leave the log transform of the target out."
+            )
+        return np.log(values)
 
     def to_raw(self, values: Any) -> np.ndarray:
-        """(n,) model values as raw ones: y · scale + center for regression, labels for classification."""
+        """(n,) model values as raw ones: y · scale + center (on a log scale exp of it), or labels."""
         if self.task == "regression":
-            return np.asarray(values, dtype=np.float64) * self.scale + self.center
+            found = np.asarray(values, dtype=np.float64) * self.scale + self.center
+            with np.errstate(over="ignore"):
+                return np.exp(found) if self.is_log else found
         indices = np.asarray(values)
         outside = ~((indices == np.round(indices)) & (indices >= 0) & (indices < len(self.classes)))
         if outside.any():

@@ -12,7 +12,17 @@ import pandas as pd
 
 from ocbnn.errors import SchemaError
 from ocbnn.schema import reading
-from ocbnn.schema.columns import Column, Kind, Label, Target, Task, Transform, labels_tuple, require_choice
+from ocbnn.schema.columns import (
+    Column,
+    Kind,
+    Label,
+    Target,
+    TargetTransform,
+    Task,
+    Transform,
+    labels_tuple,
+    require_choice,
+)
 from ocbnn.schema.reading import did_you_mean, listed
 
 OBSERVED_QUANTILES = (0.005, 0.995)
@@ -26,11 +36,25 @@ MOST_INTEGER_CLASSES = 10
 """An integer target with more distinct values than this is regressed on unless declared otherwise."""
 
 COLUMN_OPTIONS = ("kind", "unit", "bounds", "transform", "levels", "offset")
-TARGET_OPTIONS = ("unit", "levels")
+TARGET_OPTIONS = ("unit", "levels", "transform")
 
 
-def infer_column(series: pd.Series, name: str, declared: Mapping[str, Any]) -> Column:
-    """The column the series shows, corrected by what was declared."""
+def infer_column(
+    series: pd.Series, name: str, declared: Mapping[str, Any], *, indicate: bool = False
+) -> Column:
+    """The column the series shows, corrected by what was declared.
+
+    Args:
+        series: the values.
+        name: of the column.
+        declared: about it.
+        indicate: give the column an indicator of missing values, if it has any.
+    """
+    column = _inferred(series, name, declared)
+    return replace(column, indicator=True) if indicate and column.missing else replace(column, mean=0.0)
+
+
+def _inferred(series: pd.Series, name: str, declared: Mapping[str, Any]) -> Column:
     options = _checked(declared, name, COLUMN_OPTIONS)
     absent = _require_some(series, name)
     unit, count = options.get("unit"), int(absent.sum())
@@ -57,6 +81,7 @@ def infer_column(series: pd.Series, name: str, declared: Mapping[str, Any]) -> C
         transform=transform,
         offset=_turn(values[~absent], name, options.get("offset")) if transform == "asinh" else 0.0,
         missing=count,
+        mean=float(np.mean(values[~absent])) if count else 0.0,
     )
     column.require_kind(values, series.index)
     if kind == "binary" and options.get("bounds") is not None and column.bounds != (0, 1):
@@ -77,19 +102,22 @@ def infer_column(series: pd.Series, name: str, declared: Mapping[str, Any]) -> C
 
 def infer_target(series: pd.Series, name: str, task: Task | None, declared: Mapping[str, Any]) -> Target:
     """The target the series shows; rows without a value are passed over."""
-    options = _checked(declared, name, TARGET_OPTIONS)
+    options = _checked(declared, name, TARGET_OPTIONS, get_args(TargetTransform))
     absent = _require_some(series, name)
     series, unit, levels = series[~absent], options.get("unit"), options.get("levels")
     if task is None:
         task = "classification" if levels is not None else guess_task(series, name)
     require_choice(task, get_args(Task), f"the task of target {name!r}")
     if task == "classification":
-        return Target(name, task, classes=_levels(series, name, levels), unit=unit)
+        classes = _levels(series, name, levels)
+        return Target(name, task, classes=classes, unit=unit, transform=options.get("transform") or "none")
     if levels is not None:
         raise SchemaError(f"Target {name!r} is declared as regression, which has no levels.")
     values = reading.read_numbers(series, name)
-    center, scale = center_and_scale(values)
-    return Target(name, task, center=center, scale=scale, observed=observed_range(values), unit=unit)
+    transform: Any = options.get("transform") or "none"
+    target = Target(name, task, observed=observed_range(values), unit=unit, transform=transform)
+    center, scale = center_and_scale(target.transformed(values, series.index))
+    return replace(target, center=center, scale=scale)
 
 
 def guess_kind(series: pd.Series, name: str) -> Kind:
@@ -144,7 +172,12 @@ def center_and_scale(values: np.ndarray) -> tuple[float, float]:
     return center, scale if scale > np.finfo(np.float64).tiny else 1.0
 
 
-def _checked(declared: Mapping[str, Any], name: str, known: tuple[str, ...]) -> Mapping[str, Any]:
+def _checked(
+    declared: Mapping[str, Any],
+    name: str,
+    known: tuple[str, ...],
+    transforms: tuple[str, ...] = get_args(Transform),
+) -> Mapping[str, Any]:
     if not isinstance(declared, Mapping):
         raise SchemaError(f"columns[{name!r}] is {declared!r}; give a mapping of options, {listed(known)}.")
     for option in declared:
@@ -156,7 +189,7 @@ def _checked(declared: Mapping[str, Any], name: str, known: tuple[str, ...]) -> 
     unit = declared.get("unit")
     if unit is not None and not isinstance(unit, str):
         raise SchemaError(f"The unit of column {name!r} is text, not {unit!r}.")
-    for option, choices in (("kind", get_args(Kind)), ("transform", get_args(Transform))):
+    for option, choices in (("kind", get_args(Kind)), ("transform", transforms)):
         if declared.get(option) is not None:
             require_choice(declared[option], choices, f"the {option} of column {name!r}")
     return declared

@@ -197,7 +197,9 @@ def require_present(absent: np.ndarray, index: pd.Index, name: str) -> None:
         count = int(absent.sum())
         raise SchemaError(
             f"Column {name!r} has no value in {first_row(index, absent)}"
-            f"{f' and {count - 1} more' if count > 1 else ''}; fill missing values or drop these rows first."
+            f"{f' and {count - 1} more' if count > 1 else ''}; fill missing values or drop these rows first. "
+            "A column with missing values among the rows of the fit can have an indicator: "
+            "missing='indicator'."
         )
 
 
@@ -223,22 +225,42 @@ def _tidied(labels: list[Any], *, keep_floats: bool) -> list[Label]:
     return tidy
 
 
-def codes_of(series: pd.Series, name: str, levels: Sequence[Label], what: str = "category") -> np.ndarray:
+def codes_of(
+    series: pd.Series,
+    name: str,
+    levels: Sequence[Label],
+    what: str = "category",
+    *,
+    optional: bool = False,
+    other: bool = False,
+) -> np.ndarray:
     """The (n,) index of each value among the levels.
+
+    Args:
+        series: the values.
+        name: of the column.
+        levels: the labels that are known.
+        what: the values are called in errors.
+        optional: a missing value is −1 instead of an error.
+        other: a label that is not among the levels is −1 instead of an error.
 
     Raises:
         SchemaError: a missing value, or one that is not among the levels, with its row.
     """
-    require_present(missing(series), series.index, name)
+    absent = missing(series)
+    if not optional:
+        require_present(absent, series.index, name)
     positions, labels = read_labels(series, name)
     lookup = {level: code for code, level in enumerate(levels)}
-    codes = np.array([lookup.get(label, -1) for label in labels], dtype=np.int64)[positions]
-    unseen = codes < 0
-    if unseen.any():
+    # The position of a missing value is −1: the last of these.
+    codes = np.array([*(lookup.get(label, -1) for label in labels), -1], dtype=np.int64)[positions]
+    unseen = (codes < 0) & ~absent
+    if unseen.any() and not other:
         label = labels[positions[int(np.argmax(unseen))]]
         raise SchemaError(
             f"Column {name!r} has the unseen {what} {label!r} in {first_row(series.index, unseen)}; "
             f"known are {listed(list(levels))}.{did_you_mean(label, levels)} Where it may occur, declare "
             f"all: columns={{{name!r}: {{'levels': […]}}}}."
+            + (" To predict it as none of the known levels, fit with unseen='other'." if optional else "")
         )
     return codes

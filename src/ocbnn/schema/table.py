@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, Self, get_args
 
 import numpy as np
 import pandas as pd
 
 from ocbnn.errors import SchemaError
 from ocbnn.schema import infer
-from ocbnn.schema.columns import Column, Target, Task, require_name
+from ocbnn.schema.columns import (
+    UNSEEN,
+    Column,
+    Missing,
+    Target,
+    Task,
+    Unseen,
+    require_choice,
+    require_name,
+)
 from ocbnn.schema.reading import did_you_mean, listed
 
 
@@ -41,6 +50,8 @@ class Schema:
         target: str | pd.Series | None = None,
         task: Task | None = None,
         columns: Mapping[str, Mapping[str, Any]] | None = None,
+        missing: Missing | None = None,
+        unseen: Unseen | None = None,
     ) -> Self:
         """The schema a table shows.
 
@@ -49,7 +60,12 @@ class Schema:
             target: the column to predict, or a Series beside the frame (one without a name is called "y").
             task: "regression" or "classification", where the guess is wrong.
             columns: per column, what to declare: kind, unit, bounds, transform, levels, offset. For the
-                target, by its name or as "y": unit, levels (all classes, also those that do not occur).
+                target, by its name or as "y": unit, levels (all classes, also those that do not occur),
+                transform ("log" models log y).
+            missing: "indicator" gives each column with missing values a further model input, 1 where the
+                value is missing; default: None, `encode` refuses missing values.
+            unseen: "other" lets labels through that are none of a category's levels, as 0 in every model
+                input of the column; default: None, `encode` refuses them.
 
         Raises:
             SchemaError: a table that cannot be read, or a declaration that does not fit it.
@@ -58,6 +74,10 @@ class Schema:
         ('age', 'ward')
         """
         declared = declarations(columns)
+        if missing is not None:
+            require_choice(missing, get_args(Missing), "the way of missing values, or None to refuse them")
+        if unseen is not None:
+            require_choice(unseen, get_args(Unseen), "the way of unseen labels, or None to refuse them")
         _require_frame(frame)
         outcome, inputs = _target_and_inputs(frame, target)
         name = "y" if outcome is None or outcome.name is None else str(outcome.name)
@@ -73,8 +93,14 @@ class Schema:
                 )
         if task is not None and outcome is None:
             raise SchemaError(f"The task {task!r} needs a target: Schema.infer(frame, target=…).")
+        found = [
+            infer.infer_column(
+                frame[column], column, declared.get(column, {}), indicate=missing == "indicator"
+            )
+            for column in inputs
+        ]
         return cls(
-            tuple(infer.infer_column(frame[column], column, declared.get(column, {})) for column in inputs),
+            tuple(replace(each, other=unseen == "other" and each.kind == "category") for each in found),
             None if outcome is None else infer.infer_target(outcome, name, task, declared.get(name, {})),
         )
 
@@ -103,8 +129,15 @@ class Schema:
             return False
         return name == self.target.name or (name == "y" and "y" not in self.names)
 
+    @property
+    def with_indicator(self) -> tuple[str, ...]:
+        """The names of the columns that may have missing values."""
+        return tuple(column.name for column in self.columns if column.indicator)
+
     def encode(self, frame: pd.DataFrame) -> np.ndarray:
         """Raw rows as (n, Q) coded ones; other columns and the order of columns do not matter.
+
+        A missing value is NaN where its column has an indicator.
 
         Raises:
             SchemaError: a missing column, a missing or infinite value, an unseen category; with its place.
@@ -143,6 +176,26 @@ class Schema:
             [column.to_raw(block) for column, block in zip(self.columns, blocks, strict=True)], axis=1
         )
 
+    def complete(self, coded: np.ndarray) -> np.ndarray:
+        """Which of the coded rows (n, Q) have a value in every column, and known levels alone."""
+        return ~(np.isnan(coded) | self.unseen(coded)).any(axis=1)
+
+    def unseen(self, coded: np.ndarray) -> np.ndarray:
+        """Where coded rows have a label that is none of the levels, (n, Q)."""
+        return np.array([column.kind == "category" for column in self.columns]) & (coded == UNSEEN)
+
+    def outside(self, coded: np.ndarray) -> np.ndarray:
+        """Where coded rows lie outside of what was observed, (n, Q).
+
+        A number lies below or above the observed range; a label is none of the levels. A missing value lies
+        nowhere.
+        """
+        low, high = np.array([column.observed for column in self.columns]).T
+        numeric = np.array([column.kind != "category" for column in self.columns])
+        with np.errstate(invalid="ignore"):
+            beyond = (coded < low) | (coded > high)
+        return (numeric & beyond) | self.unseen(coded)
+
     def values(self, coded: np.ndarray) -> dict[str, np.ndarray]:
         """The (n,) coded columns by name: what expressions evaluate on."""
         return {name: coded[..., i] for i, name in enumerate(self.names)}
@@ -171,8 +224,11 @@ class Schema:
         values = np.asarray(coded, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != len(self.columns):
             raise SchemaError(f"Coded rows have the shape (n, {len(self.columns)}), not {values.shape}.")
-        if not np.isfinite(values).all():
-            row, position = np.argwhere(~np.isfinite(values))[0]
+        wrong = ~np.isfinite(values) & ~(
+            np.isnan(values) & np.array([column.indicator for column in self.columns])
+        )
+        if wrong.any():
+            row, position = np.argwhere(wrong)[0]
             raise SchemaError(f"Column {self.names[position]!r} is {values[row, position]} in row {row}.")
         return values
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,7 +23,7 @@ from ocbnn.language.expressions import (
     evaluate,
 )
 from ocbnn.rules.kinds.bounds import Bounds, Intervals
-from ocbnn.rules.requirement import RAW
+from ocbnn.rules.requirement import RAW, Units
 from rules.demands import demanded, in_model_units, requirement
 
 INF = np.inf
@@ -136,3 +138,25 @@ def test_of_several_intervals_the_nearest_counts_and_unused_slots_never_do():
 def test_what_is_not_a_number_obeys_nothing():
     demand = Intervals(np.zeros((1, 2)), np.ones((1, 2)))
     assert BOUNDS.against(demand, np.array([np.nan]))[0]
+
+
+def test_on_a_log_scale_limits_are_the_logs_of_the_limits_at_each_point():
+    log_line = replace(LINE, target=replace(LINE.target, transform="log", center=0.5, scale=2.0))
+    x = np.array([0.5, 1.0, 4.0])
+    lower, upper = in_model_units("always 5 <= y <= 2 * x + 10", log_line, x=x)
+    np.testing.assert_allclose(lower[:, 0], (np.log(5) - 0.5) / 2, rtol=1e-15)
+    np.testing.assert_allclose(upper[:, 0], (np.log(2 * x + 10) - 0.5) / 2, rtol=1e-15)
+    lower, upper = in_model_units("always y >= -3", log_line, x=x)
+    assert (lower == -INF).all()
+    assert (upper == INF).all()
+
+
+def test_on_a_log_scale_what_only_values_without_a_log_satisfy_is_impossible():
+    log_line = replace(LINE, target=replace(LINE.target, transform="log"))
+    bounds = requirement("always y <= -1 or 2 <= y <= 3", log_line)
+    demand = in_model_units("always y <= x or 2 <= y <= 3", log_line, x=[-1.0, 0.0, 1.0])
+    assert not bounds.impossible(demand).any()
+    np.testing.assert_array_equal(
+        bounds.margin(demand, Units.of_model(log_line.target).of(np.ones(3))) > 0, [True, True, False]
+    )
+    assert bounds.impossible(in_model_units("always y <= -1", log_line, x=[0.0])).all()

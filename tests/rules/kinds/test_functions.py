@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from language_schemas import LINE, coded
@@ -34,3 +36,12 @@ def test_functions_that_do_not_depend_on_y_hold_for_every_draw():
     rule = Functions((lambda x, y: x["limit"], lambda x, y: -1.0))
     demand = Columns({"limit": np.array([1.0, -2.0])}, np.zeros(2), np.ones(2))
     np.testing.assert_allclose(rule.margin(demand, np.zeros((3, 2))), [[1.0, -1.0]] * 3)
+
+
+def test_on_a_log_scale_functions_take_y_in_raw_units():
+    log_line = replace(LINE, target=replace(LINE.target, transform="log", center=0.5, scale=2.0))
+    rule = Constraint.from_functions(Everywhere(), lambda x, y: y - 3 * x["x"])
+    demand = rule.demand(coded(log_line, x=[1.0, 2.0]), log_line, Units.of_model(log_line.target))
+    values = np.array([[0.3, -0.2]])
+    expected = np.exp(2.0 * values + 0.5) - 3 * np.array([1.0, 2.0])
+    np.testing.assert_allclose(rule.requirement.margin(demand, values), expected, rtol=1e-14)

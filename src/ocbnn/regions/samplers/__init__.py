@@ -50,13 +50,15 @@ def sample(
         key: anything `numpy.random.default_rng` takes.
         region: where the points should be.
         schema: the table's columns, their kinds and ranges.
-        data: coded rows (m, Q), where there are some.
+        data: coded rows (m, Q), where there are some; those with a missing value (NaN) are not used.
         n: how many points.
         sampler: a name in `SAMPLERS`; `default_sampler` unless said.
 
     Raises:
         RegionError: the region cannot be hit; the message says which condition is to blame.
     """
+    if data is not None and np.ndim(data) == 2:
+        data = np.asarray(data)[schema.complete(data)]
     name = default_sampler(region, schema, data) if sampler is None else sampler
     if name not in SAMPLERS:
         raise RegionError(f"There is no sampler {name!r}; use one of {', '.join(SAMPLERS)}.")

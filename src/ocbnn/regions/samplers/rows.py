@@ -149,7 +149,7 @@ def _usable(data: FloatArray | None, schema: Schema, sampler: str) -> FloatArray
     known = known[np.all((known >= low) & (known <= high), axis=1)]
     if not len(known):
         raise RegionError(
-            f"The sampler {sampler!r} starts from rows of the data, and none is within the declared bounds: "
-            "correct the bounds, or use sampler='sobol'."
+            f"The sampler {sampler!r} starts from rows of the data, and none is complete and within the "
+            "declared bounds: correct the bounds, or use sampler='sobol'."
         )
     return known

@@ -32,9 +32,11 @@ class Bounds(Requirement):
 
     formula: Condition
 
+    monotone = True
+
     def demand(self, cases: Array, schema: Schema, units: Units) -> Intervals:
         lower, upper = allowed_intervals(self.formula, schema.values(cases[:, 0]), len(cases))
-        return Intervals(units.of(lower), units.of(upper))
+        return Intervals(*units.ends(lower, upper))
 
     def margin(self, demand: Intervals, values: Array) -> Array:
         """Distance to the nearest allowed interval, negative inside one."""

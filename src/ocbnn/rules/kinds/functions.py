@@ -27,6 +27,14 @@ class Columns(NamedTuple):
     scale: Array  # (m,), for classification (m, 1)
 
 
+class LogColumns(NamedTuple):
+    """As `Columns`, where functions take exp(`scale`·y + `center`)."""
+
+    columns: dict[str, Array]
+    center: Array
+    scale: Array
+
+
 @dataclass(frozen=True)
 class Functions(Requirement):
     """Any g_i(x, y): allowed where all are ≤ 0; `negative`: forbidden there (paper eq. 6)."""
@@ -35,14 +43,16 @@ class Functions(Requirement):
     negative: bool = False
 
     in_words = False
+    monotone = True
 
-    def demand(self, cases: Array, schema: Schema, units: Units) -> Columns:
+    def demand(self, cases: Array, schema: Schema, units: Units) -> Columns | LogColumns:
         # For classification y has one more axis, the class; nothing is standardised there.
         is_class = schema.target is not None and schema.target.task == "classification"
         shape = (len(cases), 1) if is_class else (len(cases),)
-        return Columns(schema.values(cases[:, 0]), np.full(shape, units.center), np.full(shape, units.scale))
+        kind = LogColumns if units.log else Columns
+        return kind(schema.values(cases[:, 0]), np.full(shape, units.center), np.full(shape, units.scale))
 
-    def margin(self, demand: Columns, values: Array) -> Array:
+    def margin(self, demand: Columns | LogColumns, values: Array) -> Array:
         """The largest g_i; for the negative form its opposite."""
         gs = self._values(demand, values)
         most = largest(gs[0].__array_namespace__().stack(gs, axis=-1))
@@ -58,13 +68,14 @@ class Functions(Requirement):
         """Functions are written in units of their own."""
         return 1.0
 
-    def forbidden(self, demand: Columns, values: Array) -> list[list[Array]]:
+    def forbidden(self, demand: Columns | LogColumns, values: Array) -> list[list[Array]]:
         """The negative form is one forbidden set; in the positive form each {g_i > 0} is one."""
         gs = self._values(demand, values)
         return [gs] if self.negative else [[-g] for g in gs]
 
-    def _values(self, demand: Columns, values: Array) -> list[Array]:
+    def _values(self, demand: Columns | LogColumns, values: Array) -> list[Array]:
         raw = demand.center + demand.scale * values
         xp = raw.__array_namespace__()
+        raw = xp.exp(raw) if isinstance(demand, LogColumns) else raw
         shape = raw.shape[: raw.ndim + 1 - demand.center.ndim]
         return [xp.broadcast_to(xp.asarray(g(demand.columns, raw)), shape) for g in self.inequalities]
