@@ -11,6 +11,7 @@ from ocbnn.inference import Settings, WarmStart
 from ocbnn.inference.engines.bbb import Bbb
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.inference.engines.hmc import Hmc
+from ocbnn.inference.engines.mclmc import Mclmc
 from ocbnn.inference.engines.nuts import Nuts
 from ocbnn.inference.engines.sgld import Sgld
 from ocbnn.inference.engines.svgd import Svgd
@@ -21,6 +22,7 @@ X = np.array([-2.0, -1.8, -1.0, 1.0, 1.8, 2.0])
 QUICK = Settings(warm=WarmStart(steps=100, searches=1, found=4))
 SHORT = {
     "hmc": Hmc(warmup=50, max_steps=200),
+    "mclmc": Mclmc(warmup=50, steps=2),
     "nuts": Nuts(warmup=50, max_doublings=5),
     "svgd": Svgd(steps=100),
     "bbb": Bbb(steps=100),

@@ -70,6 +70,7 @@ def test_the_same_seed_gives_the_same_prior():
     assert one.findings.concentration == 9.0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The learnt prior does not keep")
 def test_a_surrogate_that_claims_what_draws_do_not_show_is_told():
     with pytest.warns(OCBNNWarning, match="trust the draws"):

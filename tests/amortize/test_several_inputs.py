@@ -104,6 +104,7 @@ def brute_force(points: RulePoints, noise: float = 0.0) -> np.ndarray:
     return values + noise * np.random.default_rng(1).normal(size=values.shape)
 
 
+@pytest.mark.slow
 def test_the_shortfall_of_a_pair_is_that_of_draws_of_w():
     rule = Constraint(Everywhere(), Step(1.0))
     given, (points,) = problem([rule])
@@ -135,6 +136,7 @@ def test_a_population_is_one_case_of_the_same_draws():
     assert shortfalls(given, (points,))[0] == pytest.approx(share, abs=ERROR)
 
 
+@pytest.mark.slow
 def test_rules_about_one_input_and_about_several_stand_side_by_side():
     rules = [
         Constraint(Everywhere(), Step(1.0)),

@@ -55,6 +55,7 @@ def test_fit_never_replaces_rules_that_somebody_edited_in_a_models_folder(files,
     assert (model / "rules.yaml").read_text().startswith("# edited")
 
 
+@pytest.mark.slow
 def test_an_interrupt_during_the_final_tidying_up_is_no_dead_end(project, small_budget, monkeypatch):
     out = project.parent / "m"
 

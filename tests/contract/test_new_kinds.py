@@ -228,6 +228,7 @@ def test_the_report_shows_it(fit: OCBNNRegressor, without: Posterior, tmp_path: 
     assert evidence.rules[0].check.verdict in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pair", "population"])
 def test_a_prior_learns_it_by_draws_of_whole_functions(kind: str) -> None:
     frame = table()

@@ -121,6 +121,7 @@ def test_d7_the_codes_divergence_is_symmetric_and_keeps_away_from_certainty():
     assert np.isfinite(jax.grad(lambda p: between(jnp.stack([1 - p, p]), certain))(0.0))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ocbnn.errors.OCBNNWarning")
 @pytest.mark.parametrize("scale", [1.0, float(np.log(2.0))])  # the text's, and softplus(0), the code's
 def test_i3_learning_starts_at_a_draw_of_the_base_prior_with_that_spread(scale):

@@ -93,6 +93,7 @@ def test_i2_without_adaptation_the_step_size_stays_where_the_code_has_it_for_50_
         np.testing.assert_array_equal(state.tuning.inverse_mass, 1.0)
 
 
+@pytest.mark.slow
 def test_i2_with_adaptation_50_steps_have_the_acceptance_that_the_text_has() -> None:
     density, context = case()
     engine = Hmc(step_size=0.003, leapfrog_steps=50, target_acceptance=0.9, warmup=200)

@@ -54,6 +54,7 @@ def log_score(posterior: Posterior, held_out: pd.DataFrame, truth: pd.Series) ->
     return float(np.mean(logsumexp(norm.logpdf(truth.to_numpy(), mean, noise), axis=0) - np.log(len(mean))))
 
 
+@pytest.mark.slow
 def test_each_rule_is_compared_with_a_twin_under_the_other_one(doubly_ruled):
     rows = table(30, seed=1)
     found = doubly_ruled.conflict(*rows, points=50)

@@ -167,6 +167,7 @@ def test_a_posterior_alone_is_no_estimator(regressor, tmp_path):
         ocbnn.load(tmp_path / "model")
 
 
+@pytest.mark.slow
 def test_rows_against_an_unmet_rule_are_told_and_not_saved(tmp_path):
     rule = "if age > 50 then pressure <= -2000"
     with pytest.warns(OCBNNWarning, match="rows against it: age = "):

@@ -70,12 +70,14 @@ def draws(context: Context, seed: int) -> np.ndarray:
     return np.asarray(drive(ENGINE, case()[0], starts, context, WARMUP + KEPT, key).draws)[:, WARMUP:]
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_poor_gradients_change_no_moment(seed: int) -> None:
     _, context = case()
     assert_exact(draws(context, seed), moments(context))
 
 
+@pytest.mark.slow
 def test_all_points_in_the_gradient_give_the_same_moments() -> None:
     _, context = case()
     assert_exact(draws(context._replace(nodes=context.points), 1), moments(context))

@@ -46,6 +46,7 @@ def test_a_fitted_model_is_released_with_its_last_reference():
     assert [reference() for reference in references] == [None, None]
 
 
+@pytest.mark.slow
 def test_fits_of_different_sizes_keep_a_bounded_number_of_programs(monkeypatch):
     jax.clear_caches()
     gc.collect()

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import matplotlib as mpl
 import numpy as np
+import pytest
 from matplotlib import pyplot
 
 from ocbnn.posterior.predict import predict
@@ -31,6 +32,7 @@ def unchanged() -> Iterator[None]:
     assert (dict(mpl.rcParams), mpl.get_backend(), pyplot.get_fignums()) == before
 
 
+@pytest.mark.slow
 def test_reports_and_predictions_of_eight_threads_are_those_of_one() -> None:
     cases = [CASES[name]() for name in ("classes", "no rules")]
     rows = cases[1].posterior.schema.decode(np.linspace(-2, 2, 300)[:, None])

@@ -26,7 +26,8 @@ from small_runs import QUICK, figure_1b
 ARRAYS = {"draws": np.arange(6.0).reshape(2, 3), "count": np.asarray(3), "none": np.zeros((0, 2), np.float32)}
 
 
-@pytest.mark.parametrize("name", ["hmc", pytest.param("svgd", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hmc", "svgd"])
 def test_a_killed_run_resumes_to_the_same_draws_bit_by_bit(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     child = subprocess.Popen([sys.executable, killed_run.__file__, name, str(folder)])

@@ -47,6 +47,7 @@ def test_thinning_collects_every_so_manieth_step_of_the_same_chain(model: Model)
     assert np.array_equal(positions(model, SHORT["hmc"], 20, thin=2), every[:, 1::2])
 
 
+@pytest.mark.slow
 def test_threads_change_nothing_where_the_groups_are_the_same(model: Model) -> None:
     one, two = (positions(model, SHORT["nuts"], 20, cores=cores) for cores in (1, 2))
     assert np.array_equal(one, two)

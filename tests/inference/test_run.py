@@ -47,7 +47,7 @@ def stopping(after: int) -> Any:
     return tell
 
 
-@pytest.mark.parametrize("name", ["hmc", "bbb"])
+@pytest.mark.parametrize("name", ["mclmc", pytest.param("bbb", marks=pytest.mark.slow)])
 def test_the_same_seed_gives_the_same_draws_and_another_seed_others(model: Model, name: str) -> None:
     first, again, other = short(model, name), short(model, name), short(model, name, seed=2)
     assert np.array_equal(first.draws, again.draws)
@@ -301,7 +301,8 @@ def test_a_distribution_rule_is_never_searched_for(name: str) -> None:
     assert result.rules[0].strength == 1.0
 
 
-@pytest.mark.parametrize("name", ["svgd", pytest.param("hmc", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["svgd", "hmc"])
 def test_classes_are_inferred_with_minibatches_and_without(name: str) -> None:
     random = np.random.default_rng(0)
     a = random.normal(size=40)

@@ -92,7 +92,7 @@ def assert_distinct(consumed: Consumed, users_seeds: tuple[int, ...]) -> None:
     assert not {int(n) for n in numbers if isinstance(n, int | np.integer)} & set(users_seeds)
 
 
-@pytest.mark.parametrize("engine", [Hmc(warmup=50), Sgld(warmup=50)])
+@pytest.mark.parametrize("engine", [Hmc(warmup=50), pytest.param(Sgld(warmup=50), marks=pytest.mark.slow)])
 def test_all_seeds_that_runs_of_neighbouring_seeds_consume_are_distinct(consumed, engine):
     settings = Settings(WarmStart(steps=30), StrengthSearch(rounds=3, effective=1.0, most=50))
     users = (1000, 1001, 1002)  # constants of the code are smaller
@@ -105,6 +105,7 @@ def test_all_seeds_that_runs_of_neighbouring_seeds_consume_are_distinct(consumed
     assert (1000, "pilot", 1) in consumed.derived
 
 
+@pytest.mark.slow
 def test_all_seeds_that_learning_a_prior_consumes_are_distinct(consumed):
     schema = Schema.infer(FRAME, target="y")
     learning = Learning(steps=20, starts=2, points=8, samples=4)

@@ -188,6 +188,7 @@ def test_particles_keep_figure_1b_though_they_are_too_few_to_show_it() -> None:
     assert rule.not_shown  # 50 particles cannot show 0.01
 
 
+@pytest.mark.slow
 def test_the_least_strength_that_meets_the_tolerance_is_frozen_and_measured_again() -> None:
     model = figure_1b(strength=None, prior_only=True, points=40, hidden=(2,))
     search = StrengthSearch(rounds=8, effective=100, most=200)

@@ -37,6 +37,7 @@ def test_weights_and_copies_have_the_same_log_density(noise):
             assert float(one.log_density(w)) == pytest.approx(float(other.log_density(w)), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_ten_copies_of_a_table_narrow_the_band_of_a_line_by_the_root_of_ten():
     frame = line(30)
     schema = Schema.infer(frame, target="y")

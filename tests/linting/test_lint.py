@@ -3,6 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import ocbnn
 from lint_cases import CLINIC, COLOURS, LINE, linted, rules_of
@@ -111,6 +112,7 @@ def test_unions_and_negations_are_taken_apart():
     assert linted("if not (x > 1 or z > 1) then y >= 1", "if x > 1 and z < 0 or x > 2 then y <= 0") == ()
 
 
+@pytest.mark.slow
 def test_two_hundred_rules_on_twenty_columns_take_seconds():
     rng = np.random.default_rng(1)
     columns = [Column(f"c{i}", "continuous", (-3.0, 3.0)) for i in range(14)]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parents[2] / "docs" / "posterior.md"
 
 
+@pytest.mark.slow
 def test_the_page_runs_from_top_to_bottom(capsys):
     names: dict[str, object] = {}
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)

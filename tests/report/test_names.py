@@ -35,6 +35,7 @@ def test_a_report_holds_any_text(text: str, tmp_path) -> None:  # type: ignore[n
     assert twin["rules"][0]["check"]["name"] == text
 
 
+@pytest.mark.slow
 @settings(max_examples=5, deadline=None)
 @given(NAMES, TEXT)
 def test_slices_captions_and_page_hold_any_names(name: str, text: str) -> None:

@@ -91,6 +91,7 @@ def test_every_application_has_rules_and_all_three_settings(name: str) -> None:
     assert expanded(["applications"]) == tuple(APPLICATIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ocbnn.errors.OCBNNWarning")
 def test_the_command_beside_the_table_fits_the_same_model_to_the_last_bit(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)

@@ -80,6 +80,7 @@ def test_fresh_points_are_inside_their_rules_region(sampler: str) -> None:
         assert rule.region.contains(found, schema).all()
 
 
+@pytest.mark.slow
 def test_points_violate_by_the_more_probable_class_and_by_what_is_predicted() -> None:
     """Actions by chance in a quarter of hours: never more probable than not, yet balanced classes act."""
     chosen = plan("clinical", "ours", quick=True)

@@ -102,6 +102,7 @@ def test_the_reference_region_is_a_box_around_the_mean_of_all_but_what_people_di
     assert rule.demand(points, schema).probability.tolist() == recid.tolist()
 
 
+@pytest.mark.slow
 def test_other_methods_are_fitted_to_some_rows_and_asked_about_others() -> None:
     table = made_up(200)
     train, test = table.iloc[:150], table.iloc[150:]
