@@ -380,6 +380,7 @@ class Counting:
     name: ClassVar[str] = "counting"
     stochastic: ClassVar[bool] = True
     has_chains: ClassVar[bool] = False
+    precision: ClassVar[str] = "float32"
     exact: ClassVar[bool] = False
 
     steps: int

@@ -63,13 +63,10 @@ def test_a_run_says_its_energy_error_and_never_that_it_converged() -> None:
 
 
 def test_a_step_that_is_too_long_is_told() -> None:
-    model = linear_gaussian(False).model
     state = driven(False)[1].state
     many = state._replace(tuning=state.tuning._replace(errors=jnp.array([2 * MOST_BEYOND * 5e-4, 1.0])))
     assert "run a longer warm-up" in ENGINE.bias([state, many]).problem
     assert not ENGINE.bias([state]).problem
-    hasty = infer(model, Mclmc(warmup=1, step_size=3.0), draws=200, prepare_with=UNPREPARED)
-    assert not hasty.converged
 
 
 def test_a_chain_that_leaves_the_numbers_stays_where_it_was() -> None:
@@ -78,7 +75,7 @@ def test_a_chain_that_leaves_the_numbers_stays_where_it_was() -> None:
     key = jax.random.key(0)
     state = ENGINE.init(density, key, np.ones((2, 3), np.float32), context)
     state = state._replace(tuning=state.tuning._replace(step_size=jnp.float32(np.inf)))
-    moved, info = ENGINE.step(density, key, state, context)
+    moved, info = jax.jit(lambda state: ENGINE.step(density, key, state, context))(state)
     assert np.isfinite(moved.chains.position).all()
     assert info.diverged.all()
 

@@ -57,18 +57,18 @@ def sample(
     Raises:
         RegionError: the region cannot be hit; the message says which condition is to blame.
     """
-    if data is not None and np.ndim(data) == 2:
+    if data is not None and (np.ndim(data) != 2 or np.shape(data)[1] != len(schema.columns)):
+        raise RegionError(
+            f"Data of shape {np.shape(data)} do not fit a schema of {len(schema.columns)} columns; "
+            "pass coded rows (m, Q), as `schema.encode(frame)` gives them."
+        )
+    if data is not None:
         data = np.asarray(data)[schema.complete(data)]
     name = default_sampler(region, schema, data) if sampler is None else sampler
     if name not in SAMPLERS:
         raise RegionError(f"There is no sampler {name!r}; use one of {', '.join(SAMPLERS)}.")
     if n < 0:
         raise RegionError(f"Cannot draw {n} points; ask for 0 or more.")
-    if data is not None and (np.ndim(data) != 2 or np.shape(data)[1] != len(schema.columns)):
-        raise RegionError(
-            f"Data of shape {np.shape(data)} do not fit a schema of {len(schema.columns)} columns; "
-            "pass coded rows (m, Q), as `schema.encode(frame)` gives them."
-        )
     require_memory(2 * 8 * int(n) * len(schema.columns), f"{n:,} points of a region", "Ask for fewer points.")
     # By name, so that points do not depend on the order in which the columns stand.
     order = sorted(range(len(schema.columns)), key=lambda index: schema.columns[index].name)
