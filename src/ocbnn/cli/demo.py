@@ -142,10 +142,8 @@ def show_end(voice: Voice, evidence: Evidence, out: Path, page: Path) -> None:
     inputs = (out / TABLE, "--target", "action", "--rules", out / RULES, "--columns", out / COLUMNS)
     voice.say(f"    {suggested('lint', *inputs)}")
     voice.say(f"    {suggested('fit', *inputs, *AS_OPTIONS, '--out', out / 'mine')}")
-    voice.say(
-        "  --quick takes a variational posterior: fast, and a little too sure of itself. Chains are exact in"
-    )
-    voice.say("  the limit, and take many minutes: the same with --engine hmc in its place.")
+    voice.say("  --quick takes a variational posterior: fast, and a little too sure of itself.")
+    voice.say("  Without it the fit draws chains, which takes longer.")
     voice.say("  Ask the model about patients, and make sure that no prediction breaks a rule:")
     voice.say(f"    {suggested('predict', out / MODEL, out / TABLE)}")
     voice.say(f"    {suggested('enforce', out / MODEL, '--out', out / 'enforced')}")
