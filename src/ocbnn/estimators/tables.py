@@ -287,7 +287,7 @@ def _weighted_missing(column: Column, values: np.ndarray, weights: np.ndarray, m
     """The column with what is known of its missing values; rows of no weight play no part."""
     if not column.indicator or not missing:
         return replace(column, indicator=False, mean=0.0, missing=0)
-    mean = 0.0 if column.kind == "category" else float(np.average(values, weights=weights))
+    mean = 0.0 if column.kind == "category" else _center_and_scale(values, weights)[0]
     return replace(column, mean=mean, missing=round(missing))
 
 

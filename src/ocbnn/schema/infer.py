@@ -81,7 +81,7 @@ def _inferred(series: pd.Series, name: str, declared: Mapping[str, Any]) -> Colu
         transform=transform,
         offset=_turn(values[~absent], name, options.get("offset")) if transform == "asinh" else 0.0,
         missing=count,
-        mean=float(np.mean(values[~absent])) if count else 0.0,
+        mean=center_and_scale(values[~absent])[0] if count else 0.0,
     )
     column.require_kind(values, series.index)
     if kind == "binary" and options.get("bounds") is not None and column.bounds != (0, 1):
