@@ -86,3 +86,9 @@ class Engine(Protocol):
     def draws(self, key: Array, state: State, count: int) -> Float[Array, "chains draws size"]:
         """Draws of a state: the chains' positions `(chains, 1, size)` for engines with chains."""
         ...
+
+
+def spread(chains: int, cores: int) -> tuple[int, ...]:
+    """The chains in as many groups as there are cores, of nearly the same size."""
+    cores = min(chains, cores)
+    return tuple(chains // cores + (i < chains % cores) for i in range(cores))

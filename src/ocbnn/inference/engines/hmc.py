@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ocbnn.inference.density import Context, Density
-from ocbnn.inference.engines.base import Info
+from ocbnn.inference.engines.base import Info, spread
 from ocbnn.inference.engines.tuning import Schedule, Tuning
 from ocbnn.model.outputs import Precision
 
@@ -84,8 +84,7 @@ class Hmc:
 
     def groups(self, chains: int, cores: int) -> tuple[int, ...]:
         """Chains of one core move together: they share the number of steps and fill the vector units."""
-        cores = min(chains, cores)
-        return tuple(chains // cores + (i < chains % cores) for i in range(cores))
+        return spread(chains, cores)
 
     def init(
         self, density: Density, key: Array, positions: Float[Array, "chains size"], context: Context

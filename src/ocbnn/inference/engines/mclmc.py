@@ -33,7 +33,7 @@ from jaxtyping import Array, Float
 
 from ocbnn.errors import InferenceError
 from ocbnn.inference.density import Context, Density
-from ocbnn.inference.engines.base import Bias, Info
+from ocbnn.inference.engines.base import Bias, Info, spread
 from ocbnn.model.outputs import Precision
 
 MEMORY = 0.99
@@ -109,8 +109,7 @@ class Mclmc:
 
     def groups(self, chains: int, cores: int) -> tuple[int, ...]:
         """Chains are spread over the cores."""
-        cores = min(chains, cores)
-        return tuple(chains // cores + (i < chains % cores) for i in range(cores))
+        return spread(chains, cores)
 
     def init(
         self, density: Density, key: Array, positions: Float[Array, "chains size"], context: Context

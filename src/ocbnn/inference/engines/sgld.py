@@ -31,7 +31,7 @@ from jaxtyping import Array, Float
 
 from ocbnn.errors import InferenceError
 from ocbnn.inference.density import Context, Density
-from ocbnn.inference.engines.base import Bias, Info
+from ocbnn.inference.engines.base import Bias, Info, spread
 from ocbnn.inference.engines.optimiser import slopes
 from ocbnn.model.outputs import Precision
 
@@ -134,8 +134,7 @@ class Sgld:
 
     def groups(self, chains: int, cores: int) -> tuple[int, ...]:
         """Chains are spread over the cores."""
-        cores = min(chains, cores)
-        return tuple(chains // cores + (i < chains % cores) for i in range(cores))
+        return spread(chains, cores)
 
     def step_size_at(self, iteration: Array, first: float | Array) -> Float[Array, ""]:
         """The step size ε_t, where a is `first`."""
