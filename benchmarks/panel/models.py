@@ -163,9 +163,11 @@ def quoted(name: Any) -> str:
     return "`" + str(name).replace("`", "``") + "`"
 
 
-def positive(X: pd.DataFrame, y: pd.Series) -> str | None:
-    """The target is at least 0 everywhere; no rule where the rows have values below it."""
-    return f"always {quoted(y.name)} >= 0" if (y >= 0).all() else None
+def positive(X: pd.DataFrame, y: pd.Series) -> str:
+    """The target is at least 0 everywhere, where that is true of the rows."""
+    if (y < 0).any():
+        raise ValueError("the rule 'positive' is not true of these rows")
+    return f"always {quoted(y.name)} >= 0"
 
 
 def region(X: pd.DataFrame, y: pd.Series) -> str:
@@ -182,7 +184,7 @@ def region(X: pd.DataFrame, y: pd.Series) -> str:
     return f"if {quoted(column)} >= {edge} then {quoted(y.name)} {limit}"
 
 
-RULES: dict[str, Callable[[pd.DataFrame, pd.Series], str | None]] = {"positive": positive, "region": region}
+RULES: dict[str, Callable[[pd.DataFrame, pd.Series], str]] = {"positive": positive, "region": region}
 OURS = "ocbnn"
 PEERS = {
     "bde": Model("bde", bde),

@@ -195,7 +195,8 @@ class TestRules:
                 assert rows.against == 0
 
     def test_a_target_with_negative_values_is_not_ruled_positive(self, frame):
-        assert RULES["positive"](frame, frame["price"] - 50) is None
+        with pytest.raises(ValueError, match="not true"):
+            RULES["positive"](frame, frame["price"] - 50)
 
 
 class TestPeers:
