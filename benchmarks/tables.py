@@ -160,7 +160,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="a file for the records")
     given = parser.parse_args()
     folder = given.tables or Path(os.environ.get("OCBNN_DATA", "."), "tables")
-    tables = list(tables_in(folder))
+    tables = tables_in(folder)
     if not tables:
         print(f"{folder} has no tables (NAME.csv or NAME.csv.gz): give --tables FOLDER or set OCBNN_DATA.")
         return 0 if given.tables is None else 1

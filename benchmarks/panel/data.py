@@ -7,7 +7,6 @@ random splits of all rows it has its own, as split 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -61,8 +60,9 @@ class Table:
         return np.isin(rows, train_test_split(rows, test_size=TEST_SHARE, random_state=seed)[1])
 
 
-def tables_in(folder: Path) -> Iterator[Table]:
-    """Every table of a folder, by name."""
+def tables_in(folder: Path) -> list[Table]:
+    """Every table of a folder, in the order of names."""
+    found = []
     files = {path.name.removesuffix(".gz").removesuffix(".csv"): path for path in folder.glob("*.csv*")}
     frames = {name: pd.read_csv(path) for name, path in sorted(files.items())}
     for name in [name for name in frames if name.endswith("-train")]:
@@ -70,11 +70,12 @@ def tables_in(folder: Path) -> Iterator[Table]:
         if (test := frames.pop(f"{stem}-test", None)) is not None:
             train = frames.pop(name)
             own = np.repeat([False, True], [len(train), len(test)])
-            yield _table(stem, pd.concat([train, test], ignore_index=True), own=own)
+            found.append(_table(stem, pd.concat([train, test], ignore_index=True), own=own))
     splits = {name: frames.pop(name) for name in list(frames) if name.endswith("-test-rows")}
     for name, frame in frames.items():
         given = splits.get(f"{name}-test-rows")
-        yield _table(name, frame, () if given is None else tuple(given.to_numpy().astype(bool).T))
+        found.append(_table(name, frame, () if given is None else tuple(given.to_numpy().astype(bool).T)))
+    return sorted(found, key=lambda table: table.name)
 
 
 def _table(
