@@ -2,7 +2,9 @@
 
 Rules are stiff. From a prior draw a chain may reject for ever, and an optimiser that meets a strong rule at
 once is thrown far from the data. So the strength grows from nothing while the data are already there. Learnt
-noise is held where it is, and so are learnt scales of the prior: a joint optimum would drive them off.
+noise is held, small and the same everywhere, and so are learnt scales of the prior: a joint optimum would
+drive them off. Chains leave noise that is too small at once, but stay long at functions that left to noise
+what they could have learnt.
 
 Afterwards points where the networks still break a rule are looked for by ascent (rules are broken between
 points and in corners); they join the rule's points, for all chains alike, before anything is kept.
@@ -26,6 +28,7 @@ from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.base import Engine
 from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.likelihoods import Noisy
 from ocbnn.model.networks import as_key
 from ocbnn.model.outputs import model_outputs
 from ocbnn.model.priors import LearntPrior
@@ -35,6 +38,8 @@ MOST_WORK = 500_000_000_000
 """Steps times rows times weights of a warm start on minibatches: about half a minute."""
 ROOM = 128
 """Places for points that a rule is given at a time: each time the shapes change, and all is compiled anew."""
+HELD_NOISE = 0.1
+"""Share of sd(y) at which learnt noise is held."""
 FOUND_SHARE = 0.5
 """Of a rule's weight: what all points that a search has found share, and what is left for the others."""
 
@@ -199,9 +204,11 @@ def _optimise(
     context: Context,
 ) -> Array:
     """From step `begin` of the schedule on: later ones have full strength and a smaller learning rate."""
-    steps = settings.steps
-    network = density.model.network.size
-    moving = jnp.arange(density.size) < network
+    steps, model = settings.steps, density.model
+    held = model.likelihood.constant(model.network, HELD_NOISE) if isinstance(model.likelihood, Noisy) else {}
+    places = np.array(list(held), dtype=int)
+    positions = positions.at[:, places].set(jnp.asarray(list(held.values()), positions.dtype))
+    moving = jnp.ones(density.size, bool).at[places].set(False)
     optimiser = optax.adam(optax.cosine_decay_schedule(settings.learning_rate, steps, alpha=0.1))
 
     annealed = int(settings.annealing * steps)

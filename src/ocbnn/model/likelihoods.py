@@ -8,7 +8,7 @@ in model units here; `Model.build` converts.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 import jax
@@ -17,12 +17,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ocbnn.errors import ModelError
-from ocbnn.model.networks import AnyArray, Key, as_key
+from ocbnn.model.networks import MLP, AnyArray, Key, Network, as_key
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 BOUND = math.log(1e4)
-"""Of log noise, around its centre. Rounding in float32 leaves errors of some 1e-6 sd(y) in a function: no longer
-little beside a noise far below 1e-4 sd(y). And of one far above 1e4 sd(y) a row tells nothing."""
+"""Of log noise, around its centre. Rounding in float32 leaves errors of some 1e-6 sd(y) in a function, which
+is much beside a noise far below 1e-4 sd(y); and of one far above 1e4 sd(y) a row tells nothing."""
 Noise = float | Literal["varying"] | None
 """A standard deviation, noise that depends on the inputs, or one number that is learnt (None)."""
 
@@ -72,6 +72,10 @@ class Noisy(Likelihood, Protocol):
         """The standard deviation of the noise: one number, or one for each row."""
         ...
 
+    def constant(self, network: Network, share: float) -> dict[int, float]:
+        """Where w says what the noise is, and what it says where noise is this share of sd(y) everywhere."""
+        ...
+
 
 def checked_noise(noise: object) -> Noise:
     """The noise that a user gave, if it is any."""
@@ -110,6 +114,9 @@ class Gaussian:
 
     def scale(self, parameters: Float[Array, " size"], outputs: Float[Array, "n k"]) -> Array | float:
         return jnp.exp(parameters[0]) if self.noise is None else self.noise
+
+    def constant(self, network: Network, share: float) -> dict[int, float]:
+        return {network.size: math.log(self.noise_prior * share)} if self.noise is None else {}
 
     def log_prior(self, parameters: Float[Array, " size"]) -> Float[Array, ""]:
         """Log HalfNormal(exp η; noise_prior) + η, the latter being the Jacobian of noise = exp η."""
@@ -163,7 +170,7 @@ class VaryingGaussian(_Parameterless):
 
     Attributes:
         noise_prior: twice the noise where u is 0; sd(y) in `Model.build`.
-        bound: how far log noise may be from that; 0 holds it there.
+        bound: how far log noise may be from that.
     """
 
     noise_prior: float = 1.0
@@ -175,27 +182,25 @@ class VaryingGaussian(_Parameterless):
                 "noise_prior is a standard deviation: it must be positive and finite, "
                 f"not {self.noise_prior}."
             )
-        if not (self.bound >= 0 and math.isfinite(self.bound)):
-            raise ModelError(f"bound is a finite number from 0 on, not {self.bound}.")
+        if not (self.bound > 0 and math.isfinite(self.bound)):
+            raise ModelError(f"bound is a positive, finite number, not {self.bound}.")
 
     @property
     def outputs(self) -> int:
         return 2
 
-    @property
-    def held(self) -> VaryingGaussian:
-        """The same with the noise where the prior has its centre, whatever the second output is."""
-        return replace(self, bound=0.0)
-
     def log_scale(self, outputs: Float[Array, "n 2"]) -> Float[Array, " n"]:
         """The logarithm of the noise at each row."""
-        centre, output = math.log(self.noise_prior / 2.0), outputs[..., 1]
-        if self.bound == 0.0:
-            return jnp.full_like(output, centre)
-        return centre + self.bound * jnp.tanh(output / self.bound)
+        return math.log(self.noise_prior / 2.0) + self.bound * jnp.tanh(outputs[..., 1] / self.bound)
 
     def scale(self, parameters: Float[Array, " size"], outputs: Float[Array, "n 2"]) -> Float[Array, " n"]:
         return jnp.exp(self.log_scale(outputs))
+
+    def constant(self, network: Network, share: float) -> dict[int, float]:
+        assert isinstance(network, MLP)
+        *weights, level = network.output_places(1).tolist()
+        output = self.bound * math.atanh(math.log(2.0 * share) / self.bound)
+        return {**dict.fromkeys(weights, 0.0), level: output}
 
     def log_density(
         self,

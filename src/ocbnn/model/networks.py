@@ -80,7 +80,6 @@ class MLP:
         activation: a name in `ACTIVATIONS`.
         sums_below: layers with fewer multiplications than that, for all rows together, are written as sums:
             elementwise code, which fuses with what is around it, where a matrix product is a call of its own.
-        units_first: layers are computed as units × rows: an eighth faster where both are many.
     """
 
     inputs: int
@@ -88,7 +87,6 @@ class MLP:
     outputs: int = 1
     activation: str = "rbf"
     sums_below: int = field(default=0, repr=False, compare=False)
-    units_first: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
@@ -138,26 +136,18 @@ class MLP:
     def apply(self, w: Float[Array, " size"], x: Float[AnyArray, "n d"]) -> Float[Array, "n outputs"]:
         nonlinearity = ACTIVATIONS[self.activation].function
         (first, first_biases), *rest = self.unravel(w)
-        values = self._layer(self._turned(jnp.asarray(x, first.dtype)), first, first_biases)
+        # Layers are computed as units × rows: a gradient takes half the time where units are few.
+        values = self._layer(jnp.asarray(x, first.dtype).T, first, first_biases)
         for weights, biases in rest:
             values = self._layer(nonlinearity(values), weights, biases)
-        return self._turned(values)
-
-    def _turned(self, values: Array) -> Array:
-        """From rows × units to what layers are computed in, and back."""
-        return values.T if self.units_first else values
+        return values.T
 
     def _layer(self, values: Array, weights: Array, biases: Array) -> Array:
-        if self.units_first:
-            return weights.T @ values + biases[:, None]
-        return self._product(values, weights) + biases
-
-    def _product(self, values: Array, weights: Array) -> Array:
         if weights.shape[0] == 1:  # an outer product
-            return values * weights
-        if len(values) * weights.size < self.sums_below:
-            return jnp.sum(values[:, :, None] * weights, axis=1)
-        return values @ weights
+            return weights.T * values + biases[:, None]
+        if values.shape[1] * weights.size < self.sums_below:
+            return jnp.sum(weights[:, :, None] * values[:, None, :], axis=0) + biases[:, None]
+        return weights.T @ values + biases[:, None]
 
     def initial(self, key: Key) -> Float[Array, " size"]:
         """A starting point: weights N(0, 1/fan-in), so that no layer starts saturated."""

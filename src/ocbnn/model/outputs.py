@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -18,7 +17,7 @@ from jaxtyping import Array, Float
 from ocbnn.errors import OCBNNError
 from ocbnn.model.likelihoods import Gaussian, Likelihood, Noisy
 from ocbnn.model.model import Model
-from ocbnn.model.networks import MLP, Network
+from ocbnn.model.networks import Network
 from ocbnn.model.programs import release_programs
 from ocbnn.rules.requirement import Units
 
@@ -121,10 +120,9 @@ def network_functions(
     With `noise`, the standard deviation of the noise there; draws then have the likelihood's parameters, too.
     """
     large = network.size > LARGE
-    fast = replace(network, units_first=True) if large and isinstance(network, MLP) else network
 
     def function(w: Array) -> Array:
-        outputs = fast.apply(w[: network.size], inputs)
+        outputs = network.apply(w[: network.size], inputs)
         if noise:
             assert isinstance(likelihood, Noisy)
             return jnp.asarray(likelihood.scale(w[network.size :], outputs))
