@@ -38,7 +38,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ocbnn.errors import ModelError
-from ocbnn.model.networks import ACTIVATIONS, MLP
+from ocbnn.model.networks import ACTIVATIONS, MLP, AnyArray
 from ocbnn.proof.shapes import ELEMENTARY, SHAPES, slope_span, span
 
 UNIT = 2.0**-53
@@ -123,11 +123,12 @@ class Spread:
 
     def layers(
         self,
-        draws: Float[np.ndarray, "P size"],
-        low: Float[np.ndarray, "P D"],
-        high: Float[np.ndarray, "P D"],
+        draws: Float[AnyArray, "P size"],
+        low: Float[AnyArray, "P D"],
+        high: Float[AnyArray, "P D"],
     ) -> Layers:
         """Bounds of every layer, for pairs of a draw and a box. All in float64."""
+        draws, low, high = (jnp.asarray(each) for each in (draws, low, high))
         weights = _unravelled(self, draws)
         hidden: tuple[Lines, ...] = ()
         for number in range(len(weights) - 1):
@@ -167,7 +168,7 @@ def _read(rows: Array, vectors: Array) -> Array:
 def _sizes(
     spread: Spread, weights: Array, biases: Array, hidden: tuple[Lines, ...], low: Array, high: Array
 ) -> tuple[Array, Array]:
-    """v of a layer, and the drift of its pre-activations."""
+    """The v of a layer, and the drift of its pre-activations."""
     least, most = (hidden[-1].least, hidden[-1].most) if hidden else (low, high)
     magnitude = jnp.maximum(jnp.abs(least), jnp.abs(most))
     sizes = _read(jnp.abs(weights), magnitude) + jnp.abs(biases)
