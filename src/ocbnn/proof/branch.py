@@ -307,7 +307,7 @@ def search(
             each = np.arange(len(left))
             cut = np.isfinite(lower[each, best])
             alive[whose[~cut]] = False  # nothing is left to cut: undecided
-            alive[used >= boxes] &= False
+
             children = _halves(inside.take(cut), best[cut], lower[each, best][cut], upper[each, best][cut])
             column[places[cut]], place[places[cut]] = best[cut], lower[each, best][cut]
             parents = np.repeat(whose[cut], 2)
@@ -317,6 +317,7 @@ def search(
         np.subtract.at(remaining, draw[done], bounder.space.volumes(some.take(done)))
         finished = alive & (waiting == 0)
         status[finished], alive[finished], remaining[finished] = PROVED, False, 0.0
+        alive[used >= boxes] = False
         if told is not None:
             told(int((~alive).sum()), count)
     remaining[status == REFUTED] = 0.0

@@ -214,18 +214,24 @@ def keep_proved(posterior: Posterior, proofs: Proofs, rules: Sequence[Rule] | No
     return replace(posterior, kept=kept, enforced=(*posterior.enforced, *terms))
 
 
-def with_proofs(checks: RuleChecks, proofs: Proofs) -> RuleChecks:
-    """The checks with the share of draws that are not proved beside the other figures."""
-    by_text = {each.text: each for each in proofs if not each.reason}
+def with_proofs(
+    drawn: Drawn, checks: RuleChecks, proofs: Proofs, confidence: float = CONFIDENCE
+) -> RuleChecks:
+    """The checks with the share of kept draws that are not proved beside the other figures."""
+    known = {each.text: each.proved for each in proofs if not each.reason}
 
-    def added(check: RuleCheck) -> RuleCheck:
-        proof = by_text.get(check.text)
-        return check if proof is None else replace(check, draws_unproved=proof.unproved)
+    def added(check: RuleCheck, proved: np.ndarray | None) -> RuleCheck:
+        if proved is None:
+            return check
+        return replace(check, draws_unproved=_figure(drawn, ~proved & drawn.mask, confidence))
 
+    rules = tuple(added(each, known.get(each.text)) for each in checks)
+    every = all(each.text in known for each in checks if each.epsilon_mean is not None)
+    together = np.logical_and.reduce([known[each.text] for each in checks if each.text in known])
     overall = checks.overall
-    if overall is not None and by_text:
-        overall = replace(overall, draws_unproved=proofs.unproved)
-    return RuleChecks(tuple(added(each) for each in checks), overall)
+    if overall is not None and known and every:
+        overall = added(overall, together)
+    return RuleChecks(rules, overall)
 
 
 class Verified(NamedTuple):
