@@ -199,7 +199,7 @@ class Space:
         The best λ is one where a coefficient becomes 0.
         """  # noqa: E501
         slopes, constant = linear
-        found = _read(slopes, low, high, self.groups) + constant
+        found = highest(slopes, low, high, self.groups) + constant
         for part in range(self.count):
             here = np.flatnonzero(some.part == part)
             faces = self.pieces[part].faces
@@ -217,7 +217,7 @@ class Space:
                         ratio = -slopes[here][:, :, place] / normal[:, place, None]
                     multiplier = np.where(np.isfinite(ratio) & (ratio > 0), ratio, 0.0)
                     tilted = slopes[here] + multiplier[..., None] * normal[:, None]
-                    bound = _read(tilted, *ends, self.groups) + constant[here]
+                    bound = highest(tilted, *ends, self.groups) + constant[here]
                     added = multiplier * offset[:, None]
                     found[here] = np.minimum(found[here], bound + added + 8 * UNIT * np.abs(added))
         return found
@@ -327,7 +327,7 @@ class Space:
         return "; ".join(said) + more
 
 
-def _read(slopes: Floats, low: Floats, high: Floats, groups: Groups) -> Floats:
+def highest(slopes: Floats, low: Floats, high: Floats, groups: Groups) -> Floats:
     """The maximum over boxes, with its rounding."""
     size = np.einsum("bmd,bd->bm", np.abs(slopes), np.maximum(np.abs(low), np.abs(high)))
     return np.asarray(largest(slopes, low, high, groups)) + 2 * (slopes.shape[2] + 16) * UNIT * size

@@ -29,9 +29,9 @@ from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.networks import MLP, Network
 from ocbnn.model.outputs import precision, working_precision
 from ocbnn.proof.bounds import UNIT, Spread
-from ocbnn.proof.boxes import Linear, Some, Space
+from ocbnn.proof.boxes import Linear, Some, Space, highest
 from ocbnn.proof.results import PROVED, REFUTED, UNDECIDED
-from ocbnn.rules.bounding import Boxes, MarginBound
+from ocbnn.rules.bounding import Boxes, Case, MarginBound
 from ocbnn.rules.formulas import UndefinedError
 from ocbnn.rules.margins import placed
 from ocbnn.rules.requirement import Units
@@ -136,28 +136,55 @@ class Bounder:
         self, bound: MarginBound, draw: np.ndarray, some: Some
     ) -> tuple[Float[np.ndarray, "P M"], _Slopes]:
         """Upper bounds of the quantities, and the lines that they come from."""
-        rows = self._rows(bound.rows[:, 0])
         low, high = self.space.model_ends(some)
-        with precision("float64"):
-            layers = self.spread.layers(self.weights[draw], low, high)
-            forms = self.spread.forms(layers, jnp.asarray(np.concatenate([rows, -rows])))
-            slopes, constants, looseness = (np.asarray(each) for each in forms)
-        found, constant, gaps = [], [], []
+        lines = self._lines(bound, draw, some)
+        count, pair = len(bound.rows), np.arange(len(draw))
+        found, constant = [], []
         for quantity in bound.quantities:
-            place = np.where(quantity.factor > 0, quantity.row, quantity.row + len(rows))
+            place = np.where(quantity.factor > 0, quantity.row, quantity.row + count)
             size = np.abs(quantity.factor)
-            pair = np.arange(len(draw))
             with np.errstate(invalid="ignore"):
                 limit = self.space.in_model(quantity.slopes[:, None], some)
-                found.append(size[:, None] * slopes[pair, place] + limit.slopes[:, 0])
-                last = size * constants[pair, place] + limit.constant[:, 0] + quantity.constant
-                magnitude = size * np.abs(constants[pair, place]) + np.abs(quantity.constant)
+                if quantity.derivative is None:
+                    slopes, read = size[:, None] * lines.slopes[pair, place], lines.constant[pair, place]
+                else:
+                    slopes = np.zeros_like(low)
+                    read = lines.steepest[pair, place, self.space.starts[quantity.derivative]]
+                    read = read + quantity.drifts * lines.drift[:, quantity.row]
+                found.append(slopes + limit.slopes[:, 0])
+                last = size * read + limit.constant[:, 0] + quantity.constant
+                magnitude = size * np.abs(read) + np.abs(quantity.constant)
                 constant.append(last + self._reading_error(magnitude, size))
-            gaps.append(quantity.gap)
         linear = Linear(np.stack(found, axis=1), np.stack(constant, axis=1))
         with np.errstate(invalid="ignore"):
             upper = self.space.most(linear, some, low, high)
-        return upper, _Slopes(linear.slopes, looseness, np.sum(gaps, axis=0))
+        gaps = np.sum([quantity.gap for quantity in bound.quantities], axis=0)
+        return upper, _Slopes(linear.slopes, lines.looseness, gaps)
+
+    def _lines(self, bound: MarginBound, draw: np.ndarray, some: Some) -> _Lines:
+        """Upper lines of the bound's rows and of their opposites, input by input of a case."""
+        by_derivative = any(each.derivative is not None for each in bound.quantities)
+        cases = bound.cases or (Case(bound.boxes, np.ones(bound.boxes.low.shape[1], dtype=bool)),)
+        parts = []
+        for number, (boxes, same) in enumerate(cases):
+            rows = self._rows(bound.rows[:, number])
+            both = jnp.asarray(np.concatenate([rows, -rows]))
+            low, high = self.space.model_ends(Some(some.part, boxes.low, boxes.high))
+            with precision("float64"):
+                layers = self.spread.layers(self.weights[draw], low, high)
+                slopes, constant, looseness = map(np.asarray, self.spread.forms(layers, both))
+                drift = np.abs(rows) @ np.asarray(layers.last_drift)[..., None]
+                if by_derivative:
+                    steepest = np.asarray(self.spread.jacobian(layers, both)[1])
+                else:
+                    steepest = np.zeros((0, 0, 0))
+            shared = np.repeat(same, [column.width for column in self.drawn.schema.columns])
+            if not same.all():  # what is not shared with the other inputs is bounded by itself
+                own = np.where(shared, 0.0, slopes)
+                constant = constant + highest(own, low, high, self.space.groups)
+                slopes = np.where(shared, slopes, 0.0)
+            parts.append(_Lines(slopes, constant, looseness, steepest, drift[..., 0]))
+        return _Lines(*(np.sum(each, axis=0) for each in zip(*parts, strict=True)))
 
     def _reading_error(self, magnitude: np.ndarray, size: np.ndarray) -> np.ndarray:
         """Of limits in model units, and of what is predicted in raw ones, which margins are computed in.
@@ -193,6 +220,16 @@ class Bounder:
         with np.errstate(invalid="ignore", over="ignore"):
             scores = scores + np.minimum(slopes.gap, 1e100)[:, None] * named * shares + 1e-9 * shares
         return np.nan_to_num(scores, nan=0.0, posinf=1e200)
+
+
+class _Lines(NamedTuple):
+    """Upper lines of rows and of their opposites, and upper bounds of their derivatives."""
+
+    slopes: Float[np.ndarray, "P 2R D"]
+    constant: Float[np.ndarray, "P 2R"]
+    looseness: Float[np.ndarray, "P D"]
+    steepest: Float[np.ndarray, "P 2R D"]
+    drift: Float[np.ndarray, "P R"]
 
 
 class _Slopes(NamedTuple):
@@ -398,6 +435,10 @@ class Predicted:
         points = np.concatenate([space.corners(slopes, some), space.middles(some)])
         draws = np.tile(draw, 2)
         inside = space.region.contains(points, space.schema)
+        # Kinds with coordinates of their own, such as a step, are tried at one end of them or the other.
+        further = self.bounder.term.rule.requirement.coordinates
+        ends = np.resize([0.0, 1.0], (len(points), 1)) * np.ones(further)
+        points = np.concatenate([points, ends], axis=1)
         points, draws = points[inside], draws[inside]
         for begin in range(0, len(points), self.bounder.pairs):
             block = slice(begin, begin + self.bounder.pairs)
@@ -424,15 +465,18 @@ class Predicted:
             return found
         kind = working_precision(drawn.model)
         every = np.resize(np.arange(len(draw)), self.bounder.pairs)
+        inputs = drawn.schema.to_model(at.inputs).reshape(at.cases, -1, drawn.schema.width)
         with precision(kind):
             values = _pairwise(
                 drawn.model.network,
                 drawn.model.likelihood,
                 self.bounder.weights[draw[every]].astype(kind),
-                drawn.schema.to_model(at.inputs)[every].astype(kind),
+                inputs[every].astype(kind),
             )
         values = np.asarray(values).astype(float)[: len(draw)]
         values = values if drawn.classes else drawn.target.to_raw(values)
+        if rule.requirement.inputs == 1:
+            values = values[:, 0]
         with np.errstate(all="ignore"):
             margins = np.asarray(rule.requirement.margin(at.demand, values))
         return np.where(np.isnan(margins), np.inf, margins)
@@ -440,10 +484,6 @@ class Predicted:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _pairwise(network: Network, likelihood: Likelihood, draws: Array, inputs: Array) -> Array:
-    """What rules speak of for each draw at its own input."""
-
-    def at(w: Array, x: Array) -> Array:
-        return likelihood.function(network.apply(w, x[None]))[0]
-
-    values = jax.vmap(at)(draws, inputs)
-    return values if values.ndim == 1 else jnp.exp(values)
+    """What rules speak of for each draw at its own inputs (P, k, D)."""
+    values = jax.vmap(lambda w, x: likelihood.function(network.apply(w, x)))(draws, inputs)
+    return values if values.ndim == 2 else jnp.exp(values)

@@ -78,6 +78,10 @@ class Quantity(NamedTuple):
         slopes: of the coded columns (B, Q).
         constant: (B,).
         gap: by how much the constant may be larger than it had to be, as a limit is known as an interval.
+        derivative: of the row by this column, in model units of both, instead of the row itself; the row is
+            about one input, and slopes are 0.
+        drifts: how many roundings of an output are to be added to a derivative, as margins are made of
+            differences of outputs that are divided by a step.
     """
 
     row: int
@@ -85,6 +89,8 @@ class Quantity(NamedTuple):
     slopes: Floats
     constant: Floats
     gap: Floats
+    derivative: int | None = None
+    drifts: float = 0.0
 
 
 @dataclass
@@ -127,6 +133,17 @@ class MarginBound:
         )
         place = len(self.quantities) - 1
         return lambda upper: upper[place]
+
+    def steepness(self, row: int, factor: float, column: str, drifts: float = 0.0) -> Reading:
+        """The upper bound of factor · ∂row/∂column, and so of differences along the column, by their length.
+
+        In model units. Any two points of the region between which the column alone changes are joined by
+        points of the region, or this says nothing of them.
+        """
+        reading = self.reading(row, factor)
+        place = self.boxes.schema.index(column)
+        self.quantities[-1] = self.quantities[-1]._replace(derivative=place, drifts=drifts)
+        return reading
 
 
 Atom = Callable[[Expression, str, Expression], Reading | None]
