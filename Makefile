@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 LOWEST := .venv-lowest
+# Made by benchmarks/tables.py, where it is missing.
+PEERS := .venv-peers
 # The oldest Python that is there: old versions have no wheels for newer ones.
 LOWEST_PYTHON ?= $(or $(shell for p in python3.11 python3.12 python3.13; do $$p -c '' 2>/dev/null && echo $$p && break; done),$(PYTHON))
 # `make test-lowest SHORT=1`: help, a fit, saving, loading, predictions, checks, lint and a report.
@@ -68,4 +70,4 @@ reproduce: $(READY)  ## the paper's figures in our setting, and whether every bo
 	@$(BIN)/python -m reproduce all --setting ours --out reproduced --check
 
 clean:  ## remove what the targets made
-	rm -rf $(VENV) $(LOWEST) build dist site reproduced .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(LOWEST) $(PEERS) build dist site reproduced .mypy_cache .ruff_cache .import_linter_cache

@@ -50,7 +50,7 @@ def test_twins_score_rules_at_the_points_of_the_fit(doubly_ruled):
 
 
 def log_score(posterior: Posterior, held_out: pd.DataFrame, truth: pd.Series) -> float:
-    mean, noise = function_draws(posterior, held_out), posterior.noise[:, None]
+    mean, noise = function_draws(posterior, held_out), posterior.noise(posterior.schema.encode(held_out))
     return float(np.mean(logsumexp(norm.logpdf(truth.to_numpy(), mean, noise), axis=0) - np.log(len(mean))))
 
 

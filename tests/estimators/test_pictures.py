@@ -144,7 +144,8 @@ def test_calibration_is_of_the_rows_given(regressor: OCBNNRegressor) -> None:
     ax = regressor.plot_calibration(frame, y, ax=Figure().subplots())
     assert ax.get_xlabel() == "predicted: nominal coverage of intervals"
     line, *_ = ax.containers[0]
-    functions, noise = regressor.sample_function(frame), regressor.posterior_.noise[:, None]
+    functions = regressor.sample_function(frame)
+    noise = regressor.posterior_.noise(regressor.schema_.encode(frame))
     below = norm.cdf(y, functions, noise).mean(axis=0)
     held = [(np.abs(2 * below - 1) <= level).mean() for level in line.get_xdata()]
     np.testing.assert_allclose(line.get_ydata(), held)

@@ -110,8 +110,9 @@ def test_a_folder_that_cannot_be_one_is_refused(tmp_path):
 
 
 def test_given_noise_is_in_raw_units():
-    model = small_regressor(noise=7.5).fit(*blood_pressures())
-    assert model.posterior_.noise == pytest.approx(np.full(2, 7.5))
+    frame, y = blood_pressures()
+    model = small_regressor(noise=7.5).fit(frame, y)
+    np.testing.assert_allclose(model.posterior_.noise(model.schema_.encode(frame)), np.full((2, 1), 7.5))
 
 
 @pytest.mark.parametrize(
@@ -344,8 +345,8 @@ def test_on_a_log_scale_enforced_answers_keep_to_the_very_limits(logged):
 
 def test_on_a_log_scale_spreads_are_those_of_a_mixture_of_lognormals(logged):
     frame, _ = costs()
-    medians, noise = logged.sample_function(frame), logged.posterior_.noise
-    laws = lognorm(noise[:, None], scale=medians)
+    medians, noise = logged.sample_function(frame), logged.posterior_.noise(logged.schema_.encode(frame))
+    laws = lognorm(noise, scale=medians)
     mean, within = laws.mean(), laws.var()
     found = predict(logged.posterior_, frame)
     np.testing.assert_allclose(found.observation.mean, mean.mean(axis=0), rtol=1e-9)

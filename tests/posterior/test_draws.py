@@ -150,7 +150,7 @@ def test_what_a_posterior_does_not_have_is_an_error_that_says_so():
     with pytest.raises(OCBNNError, match="no schema"):
         _ = unknown.target
     with pytest.raises(OCBNNError, match="has no noise"):
-        _ = class_constants(np.full((1, 2, 3), 1 / 3)).noise
+        _ = class_constants(np.full((1, 2, 3), 1 / 3)).noise(np.zeros((1, 1)))
 
 
 def test_draws_are_of_chains_where_the_run_said_so_or_there_are_several():
@@ -168,11 +168,12 @@ def test_a_posterior_shows_how_many_draws_it_has_and_keeps():
 
 
 def test_noise_is_in_raw_units_fixed_or_learnt():
-    np.testing.assert_allclose(constants(np.zeros((1, 3))).noise, NOISE)
+    rows = np.zeros((5, 1))
+    np.testing.assert_allclose(constants(np.zeros((1, 3))).noise(rows), np.full((3, 1), NOISE))
     posterior = lines(np.zeros((1, 2)), np.zeros((1, 2)))
     learnt = Model.build(schema=posterior.schema, hidden=())
     draws = np.concatenate([posterior.draws, np.log([[[0.5], [2.0]]])], axis=-1)
-    np.testing.assert_allclose(Posterior(draws, learnt).noise, [0.5 * SCALE, 2.0 * SCALE])
+    np.testing.assert_allclose(Posterior(draws, learnt).noise(rows), [[0.5 * SCALE], [2.0 * SCALE]])
 
 
 def test_arviz_accepts_the_tree_and_finds_the_functions_in_it(result, frame):
@@ -264,7 +265,7 @@ def test_the_log_likelihood_of_numbers_is_that_of_normals_in_raw_units_and_loo_r
     model = Model.build(frame=frame, target="y", schema=schema, hidden=(2,))
     posterior = random_posterior(model, (2, 200), spread=0.02)
     tree = posterior.to_datatree(rows=5)
-    noise = posterior.noise[:, None]
+    noise = posterior.noise(schema.encode(frame))
     y, functions = frame["y"].to_numpy(), function_draws(posterior, frame)
     law = norm(functions, noise) if transform == "none" else lognorm(noise, scale=functions)
     by_hand = law.logpdf(y).reshape(2, 200, -1)

@@ -21,10 +21,16 @@ from ocbnn.posterior.mixtures import (
 INFINITY = np.inf
 
 
-@pytest.fixture(scope="module")
-def mixture():
+@pytest.fixture(scope="module", params=[1, 3], ids=["one spread", "a spread for each row"])
+def mixture(request):
     generator = np.random.default_rng(0)
-    return Mixture(generator.normal(scale=2.0, size=(6, 3)), generator.uniform(0.2, 1.0, size=6))
+    mean = generator.normal(scale=2.0, size=(6, 3))
+    return Mixture(mean, generator.uniform(0.2, 1.0, size=(6, request.param)))
+
+
+def normals(mixture, row):
+    """Means and spreads of one row."""
+    return mixture.mean[:, row], mixture.sd[:, row if mixture.sd.shape[1] > 1 else 0]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +41,7 @@ def allowed():
 
 
 def density(mixture, row, y):
-    return norm.pdf(y, mixture.mean[:, row], mixture.sd).mean()
+    return norm.pdf(y, *normals(mixture, row)).mean()
 
 
 def test_quantiles_solve_the_mixtures_distribution_function(mixture):
@@ -43,7 +49,7 @@ def test_quantiles_solve_the_mixtures_distribution_function(mixture):
     for row in range(3):
         for at, level in enumerate((0.01, 0.5, 0.975)):
             root = brentq(
-                lambda y, r=row, p=level: norm.cdf(y, mixture.mean[:, r], mixture.sd).mean() - p,
+                lambda y, r=row, p=level: norm.cdf(y, *normals(mixture, r)).mean() - p,
                 -30,
                 30,
                 xtol=1e-13,
@@ -64,10 +70,10 @@ def test_the_shortest_interval_covers_exactly_and_no_other_of_a_fine_grid_is_muc
         low, high = found[row]
         slots = zip(allowed.lower[row], allowed.upper[row], strict=True) if restricted else [(-40.0, 40.0)]
         pieces = [(max(a, -40.0), min(b, 40.0)) for a, b in slots if a < b]
-        normals = norm(mixture.mean[:, row], mixture.sd)
+        law = norm(*normals(mixture, row))
 
-        def mass(a, b, normals=normals):
-            return (normals.cdf(b) - normals.cdf(a)).mean()
+        def mass(a, b, law=law):
+            return (law.cdf(b) - law.cdf(a)).mean()
 
         total = sum(mass(a, b) for a, b in pieces)
         inside = sum(mass(max(a, low), min(b, high)) for a, b in pieces if max(a, low) < min(b, high))
@@ -76,18 +82,18 @@ def test_the_shortest_interval_covers_exactly_and_no_other_of_a_fine_grid_is_muc
 
 
 def test_the_shortest_interval_of_a_normal_is_its_central_one():
-    found = shortest_interval(Mixture(np.array([[1.0, -3.0]]), np.array([2.0])), 0.9)
+    found = shortest_interval(Mixture(np.array([[1.0, -3.0]]), np.array([[2.0]])), 0.9)
     np.testing.assert_allclose(found, np.array([[1.0], [-3.0]]) + 2 * norm.ppf([0.05, 0.95]), atol=0.05)
 
 
 def test_one_draw_restricted_to_one_interval_is_a_truncated_normal():
-    mean, sd = np.array([[0.3, -4.0, 0.0]]), np.array([0.7])
+    mean, sd = np.array([[0.3, -4.0, 0.0]]), np.array([[0.7]])
     allowed = Intervals(np.array([[-1.0], [0.0], [-INFINITY]]), np.array([[0.5], [INFINITY], [-2.0]]))
     moments = restricted_moments(Mixture(mean, sd), allowed)
     found = quantiles(Mixture(mean, sd), (0.05, 0.5, 0.99), allowed)
     for row in range(3):
-        a, b = (float((end[row, 0] - mean[0, row]) / sd[0]) for end in allowed)
-        exact = truncnorm(a, b, mean[0, row], sd[0])
+        a, b = (float((end[row, 0] - mean[0, row]) / sd[0, 0]) for end in allowed)
+        exact = truncnorm(a, b, mean[0, row], sd[0, 0])
         assert moments.total_mean[row] == pytest.approx(exact.mean(), rel=1e-7)
         assert moments.total_sd[row] == pytest.approx(exact.std(), rel=1e-4)  # scipy's own error in the tail
         np.testing.assert_allclose(found[row], exact.ppf([0.05, 0.5, 0.99]), rtol=1e-7)
@@ -124,12 +130,12 @@ def test_restricted_quantiles_are_allowed_and_have_their_level(mixture, allowed)
             inside = (allowed.lower[row] <= value) & (value <= allowed.upper[row])
             assert inside.any()
             below = Intervals(allowed.lower[row : row + 1], np.minimum(allowed.upper[row : row + 1], value))
-            here = Mixture(mixture.mean[:, row : row + 1], mixture.sd)
+            here = mixture.at(np.array([row]))
             assert restricted_moments(here, below).total_mass[0] / total == pytest.approx(level, abs=1e-9)
 
 
 def test_a_level_that_falls_into_a_gap_gives_an_allowed_end():
-    two = Mixture(np.array([[0.0], [10.0]]), np.array([1.0, 1.0]))
+    two = Mixture(np.array([[0.0], [10.0]]), np.array([[1.0], [1.0]]))
     allowed = Intervals(np.array([[-INFINITY, 8.0]]), np.array([[2.0, INFINITY]]))
     below, within, above = quantiles(two, (0.5 - 1e-6, 0.5, 0.5 + 1e-6), allowed)[0]
     exact = norm.ppf((1 - 2e-6) * norm.cdf(2.0))  # half of what is allowed is below the gap
@@ -142,9 +148,10 @@ def test_a_level_that_falls_into_a_gap_gives_an_allowed_end():
 
 def test_the_variance_between_draws_is_that_of_their_truncated_means(mixture, allowed):
     moments = restricted_moments(mixture, allowed)
-    a, b = (0.5 - mixture.mean[:, 1]) / mixture.sd, (0.9 - mixture.mean[:, 1]) / mixture.sd
+    mean, sd = normals(mixture, 1)
+    a, b = (0.5 - mean) / sd, (0.9 - mean) / sd
     weight = norm.cdf(b) - norm.cdf(a)
-    means = truncnorm.mean(a, b, mixture.mean[:, 1], mixture.sd)
+    means = truncnorm.mean(a, b, mean, sd)
     expected = np.cov(means, aweights=weight, ddof=0)
     assert moments.between[1] == pytest.approx(float(expected), rel=1e-5)
 
@@ -162,7 +169,7 @@ def test_samples_of_the_restricted_mixture_follow_its_distribution(mixture, allo
 
 
 def test_far_tails_keep_their_digits():
-    far = Mixture(np.array([[0.0]]), np.array([1.0]))
+    far = Mixture(np.array([[0.0]]), np.array([[1.0]]))
     allowed = Intervals(np.array([[6.0]]), np.array([[INFINITY]]))
     moments = restricted_moments(far, allowed)
     assert moments.total_mass[0] == pytest.approx(norm.sf(6.0), rel=1e-12)
@@ -174,10 +181,10 @@ def test_far_tails_keep_their_digits():
 def test_quantiles_have_their_level_where_draws_differ_in_noise_by_seven_orders():
     """Within the narrow peaks Newton's steps are small, however far the root is."""
     generator = np.random.default_rng(235)
-    unequal = Mixture(generator.standard_t(2, (500, 8)), 10.0 ** generator.uniform(-6, 1, 500))
+    unequal = Mixture(generator.standard_t(2, (500, 8)), 10.0 ** generator.uniform(-6, 1, (500, 1)))
     levels = (0.05, 0.5, 0.9)
     for level, values in zip(levels, quantiles(unequal, levels).T, strict=True):
-        below = norm.cdf(values, unequal.mean, unequal.sd[:, None]).mean(axis=0)
+        below = norm.cdf(values, unequal.mean, unequal.sd).mean(axis=0)
         np.testing.assert_allclose(below, level, atol=1e-8)
 
 
@@ -200,7 +207,7 @@ def test_moments_of_lognormals_within_intervals_are_integrals(mixture, allowed):
 
 
 def test_the_shortest_interval_in_other_units_is_shortest_there():
-    one = Mixture(np.array([[0.4]]), np.array([0.7]))
+    one = Mixture(np.array([[0.4]]), np.array([[0.7]]))
     ((low, high),) = np.exp(shortest_interval(one, 0.8, raw=np.exp))
     law = lognorm(0.7, scale=np.exp(0.4))
     assert law.cdf(high) - law.cdf(low) == pytest.approx(0.8, abs=1e-9)

@@ -69,11 +69,11 @@ def test_aleatoric_variance_is_the_mean_square_of_learnt_noise():
     model = Model.build(schema=number_schema(), hidden=(2,))
     posterior = random_posterior(model, (2, 30))
     prediction = predict(posterior, ROWS)
-    np.testing.assert_allclose(prediction.aleatoric, np.mean(posterior.noise**2))
+    noise = posterior.noise(ROWS)[:, 0]
+    np.testing.assert_allclose(prediction.aleatoric, np.mean(noise**2))
     samples = function_draws(posterior, ROWS)
     by_hand = [
-        norm.cdf(q, samples[:, row], posterior.noise).mean()
-        for row, q in enumerate(prediction.observation.median)
+        norm.cdf(q, samples[:, row], noise).mean() for row, q in enumerate(prediction.observation.median)
     ]
     np.testing.assert_allclose(by_hand, 0.5, atol=1e-9)
 

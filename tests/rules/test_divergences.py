@@ -45,7 +45,7 @@ def test_a_certain_target_has_no_infinite_divergence_where_it_is_met():
 def test_two_normals_have_their_closed_forms():
     (m1, s1), (m2, s2) = (0.0, 1.0), (1.5, 0.6)  # asked, predicted
     asked = Normals(np.array([[1.0]]), np.array([[m1]]), np.array([[s1]]))
-    found = normal_divergences(asked, np.full((3, 1), m2), np.full(3, s2), np.full((1, 3), 1 / 3))
+    found = normal_divergences(asked, np.full((3, 1), m2), np.full((3, 1), s2), np.full((1, 3), 1 / 3))
     kl = np.log(s2 / s1) + (s1**2 + (m1 - m2) ** 2) / (2 * s2**2) - 0.5
     overlap = np.sqrt(2 * s1 * s2 / (s1**2 + s2**2)) * np.exp(-0.25 * (m1 - m2) ** 2 / (s1**2 + s2**2))
     y = np.linspace(-12, 12, 400_001)
@@ -60,7 +60,7 @@ def test_two_normals_have_their_closed_forms():
 def test_a_predictive_that_is_the_asked_mixture_has_no_distance_to_it():
     asked = Normals(np.array([[0.5, 0.5]]), np.array([[-2.0, 3.0]]), np.array([[0.5, 0.5]]))
     mean = np.array([[-2.0], [3.0]])
-    found = normal_divergences(asked, mean, np.array([0.5, 0.5]), np.array([[0.5, 0.5], [1.0, 0.0]]))
+    found = normal_divergences(asked, mean, np.array([[0.5], [0.5]]), np.array([[0.5, 0.5], [1.0, 0.0]]))
     for name in NAMES:
         assert found[name][0, 0] == pytest.approx(0.0, abs=1e-6)
     assert found["total_variation"][1, 0] == pytest.approx(0.5, abs=1e-3)

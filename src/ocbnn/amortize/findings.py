@@ -187,7 +187,7 @@ class Observations(DrawSet):
         if self.classes:
             return values
         generator = np.random.default_rng(seed_for(self.seed, "noise", zlib.crc32(coded.tobytes())))
-        return values + self.noise_of(draws)[:, None] * generator.normal(size=values.shape)
+        return values + self.noise(coded, draws) * generator.normal(size=values.shape)
 
 
 def chosen_concentration(

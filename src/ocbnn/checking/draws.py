@@ -13,9 +13,8 @@ from jaxtyping import Bool, Float
 from ocbnn.checking.figures import CONFIDENCE, require_confidence
 from ocbnn.errors import OCBNNError
 from ocbnn.model.conditional import RuleTerm
-from ocbnn.model.likelihoods import Gaussian
 from ocbnn.model.model import Model
-from ocbnn.model.outputs import block_rows, function_values
+from ocbnn.model.outputs import block_rows, function_values, noise_values
 from ocbnn.rules.margins import Placed, by_case, placed
 from ocbnn.rules.requirement import Units
 from ocbnn.schema import Schema, Target
@@ -76,23 +75,24 @@ class Drawn:
         """All draws, rejected ones included, one chain after the other."""
         return self.draws.reshape(-1, self.draws.shape[2])
 
-    @property
-    def noise(self) -> Float[np.ndarray, " S"]:
-        """The standard deviation of the noise of every kept draw, raw (of log y if that is modelled)."""
-        return self.noise_of(self.flat)
+    def noise(
+        self, coded: Float[np.ndarray, "n Q"], draws: Float[np.ndarray, "S size"] | None = None
+    ) -> Float[np.ndarray, "S n_or_1"]:
+        """The standard deviation of each draw's noise at coded inputs, raw (of log y if that is modelled).
 
-    def noise_of(self, flat: Float[np.ndarray, "S size"]) -> Float[np.ndarray, " S"]:
-        """The standard deviation of the noise of these draws, raw (of log y where that is modelled).
+        One column where it is the same at all inputs.
+
+        Args:
+            coded: the inputs.
+            draws: flat; default: the kept ones.
 
         Raises:
             OCBNNError: the target is a class.
         """
-        likelihood = self.model.likelihood
-        if not isinstance(likelihood, Gaussian):
+        if self.classes:
             raise OCBNNError(f"{self.target.name!r} is a class, which has no noise.")
-        if likelihood.noise is not None:
-            return np.full(len(flat), likelihood.noise * self.target.scale)
-        return np.exp(flat[:, self.model.network.size].astype(float)) * self.target.scale
+        some, inputs = self.flat if draws is None else draws, self.schema.to_model(coded)
+        return noise_values(self.model, some, inputs) * self.target.scale
 
     def values(self, coded: Float[np.ndarray, "n Q"], draws: Float[np.ndarray, "S size"]) -> np.ndarray:
         """Φ of these draws at coded inputs: y raw `(S, n)`, or class probabilities `(S, n, C)`."""
@@ -243,6 +243,16 @@ def margins_at(
 def shaped(drawn: Drawn, term: RuleTerm, at: Placed, values: np.ndarray) -> np.ndarray:
     """Values at the inputs of cases, case by case."""
     return np.asarray(by_case(term.rule, values, at.cases, bool(drawn.classes)))
+
+
+def case_noise(
+    drawn: Drawn, draws: Float[np.ndarray, "S size"], term: RuleTerm, at: Placed
+) -> np.ndarray | None:
+    """The noise at the inputs of cases, case by case, for rules that speak of observations; else None."""
+    if drawn.classes or not term.rule.requirement.speaks_of_noise:
+        return None
+    noise = drawn.noise(at.inputs, draws)
+    return shaped(drawn, term, at, np.broadcast_to(noise, (len(noise), len(at.inputs))))
 
 
 def case_margins(drawn: Drawn, term: RuleTerm, at: Placed, values: np.ndarray) -> np.ndarray:

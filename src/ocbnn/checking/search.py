@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ocbnn import regions
-from ocbnn.checking.draws import Drawn, evenly
+from ocbnn.checking.draws import Drawn, case_noise, evenly
 from ocbnn.model.conditional import RuleTerm, rule_points, rule_vertices
 from ocbnn.model.outputs import function_values
 from ocbnn.regions.limits import Limits, observed_width
@@ -147,12 +147,11 @@ def farthest(
 ) -> Float[np.ndarray, "m Q"]:
     """Points at which the predictive of these draws is farthest from what a predictive rule asks for."""
     some = draws[evenly(len(draws), SEARCHED_DRAWS)]
-    noise = None if drawn.classes else drawn.noise_of(some)
 
     def gaps(points: Float[np.ndarray, "n Q"]) -> tuple[np.ndarray, np.ndarray]:
         at = placed(rule.rule, rule.schema, points)
         values = by_case(rule.rule, drawn.values(at.inputs, some), at.cases, bool(drawn.classes))
-        gap = rule.rule.requirement.gaps(at.demand, values, noise)
+        gap = rule.rule.requirement.gaps(at.demand, values, case_noise(drawn, some, rule, at))
         return gap, gap
 
     return highest_points(key, rule, gaps, count=FOUND, starts=1000, rounds=20).coded

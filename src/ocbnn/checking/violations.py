@@ -18,6 +18,7 @@ from ocbnn.checking.draws import (
     Drawn,
     case_blocks,
     case_margins,
+    case_noise,
     column_groups,
     draw_groups,
     evenly,
@@ -355,17 +356,15 @@ def _distances(
 ) -> dict[str, Float[np.ndarray, "rows n"]]:
     """Each divergence by name, for each row of weights of the kept draws."""
     requirement, flat = term.rule.requirement, drawn.flat
-    noise = None
     if requirement.speaks_of_noise:
         stands_for = _stands_for(drawn)
         some = np.flatnonzero(stands_for)
         flat, weights = flat[some], weights[:, some] * stands_for[some]
         weights = weights / weights.sum(axis=1, keepdims=True)
-        noise = drawn.noise_of(flat)
-    parts = [
-        requirement.distances(at.demand, shaped(drawn, term, at, values), noise, weights)
-        for at, values in case_blocks(drawn, flat, term, points)
-    ]
+    parts = []
+    for at, values in case_blocks(drawn, flat, term, points):
+        noise = case_noise(drawn, flat, term, at)
+        parts.append(requirement.distances(at.demand, shaped(drawn, term, at, values), noise, weights))
     return {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
 
 

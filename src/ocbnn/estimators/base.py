@@ -175,8 +175,11 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             network = given.adopted_network(self.prior, self.hidden, self.activation)
             base: Prior = self.prior
         else:
-            network = defaults.network(rows.schema, self.hidden, len(rows.frame), self.activation)
-            base = defaults.base_prior(self.prior, network, classification=self.task == "classification")
+            noise = options.get("noise")
+            network = defaults.network(rows.schema, self.hidden, len(rows.frame), self.activation, noise)
+            base = defaults.base_prior(
+                self.prior, network, classification=self.task == "classification", noise=noise
+            )
         return Model.build(
             frame=rows.frame,
             target=rows.target,

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from ocbnn.errors import ModelError, OCBNNError
+from ocbnn.model.likelihoods import Noise
+from ocbnn.model.model import default_likelihood
 from ocbnn.model.networks import MLP
 from ocbnn.model.priors import LayerScales, Prior
 from ocbnn.schema import Schema
@@ -25,6 +27,8 @@ NUMBER_SCALE, CLASS_SCALE = 1.0, 2.5
 
 Standardised columns rarely change log-odds by more than 5 (Gelman et al. 2008 scale their prior by 2.5).
 """
+VARIATION = 1.0
+"""Around which the scale of log noise's variation is learnt."""
 ACTIVATION = "tanh"
 DRAWS = 1000
 """Of each chain, and in all for engines without chains.
@@ -46,17 +50,20 @@ def hidden_units(hidden: Any, rows: int) -> tuple[int, ...]:
     return tuple(positive(width, "hidden, the number of units of each layer,") for width in widths)
 
 
-def network(schema: Schema, hidden: Any, rows: int, activation: str) -> MLP:
-    """The network of a table: an output for a number or two classes, else one for each class."""
-    assert schema.target is not None
-    classes = len(schema.target.classes)
-    return MLP(schema.width, hidden_units(hidden, rows), classes if classes > 2 else 1, activation)
+def network(schema: Schema, hidden: Any, rows: int, activation: str, noise: Noise = None) -> MLP:
+    """The network of a table: an output for a number or two classes, else one for each class.
+
+    Noise that varies is one more.
+    """
+    outputs = default_likelihood(schema, noise).outputs
+    return MLP(schema.width, hidden_units(hidden, rows), outputs, activation)
 
 
-def base_prior(prior: Any, network: MLP, *, classification: bool) -> Prior:
+def base_prior(prior: Any, network: MLP, *, classification: bool, noise: Noise = None) -> Prior:
     """Layers whose scale is learnt, around σ/√fan-in for weights and σ for biases.
 
-    σ is 1, and in the last layer the scale of outputs (`prior`, where that is a number).
+    σ is 1, and in the last layer the scale of outputs (`prior`, where that is a number). Of noise that varies
+    the weights and the bias have scales of their own.
     """
     if isinstance(prior, Prior):
         return prior
@@ -66,7 +73,15 @@ def base_prior(prior: Any, network: MLP, *, classification: bool) -> Prior:
     layers = network.layer_sizes
     scale = 1.0 / np.sqrt(network.fan_in())
     scale[-layers[-1] :] *= float(prior)
-    return LayerScales(layers, scale)
+    if noise != "varying":
+        return LayerScales(layers, scale)
+    *weights, level = places = network.output_places(1)
+    scale[weights], scale[level] = VARIATION / np.sqrt(len(weights)), 1.0
+    order = np.append(np.delete(np.arange(network.size), places), places)
+    hidden = [f"hidden layer {place}" for place in range(1, len(layers))]
+    names = (*hidden, "output layer", "variation of the noise", "level of the noise")
+    groups = (*layers[:-1], layers[-1] - len(places), len(weights), 1)
+    return LayerScales(groups, scale, order=order, names=names)
 
 
 def draw_count(draws: Any) -> int:

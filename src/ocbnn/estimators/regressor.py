@@ -10,11 +10,12 @@ import pandas as pd
 from jaxtyping import Float
 from sklearn.base import RegressorMixin
 
-from ocbnn.errors import ModelError, OCBNNError
+from ocbnn.errors import OCBNNError
 from ocbnn.estimators.base import require_share
 from ocbnn.estimators.pictures import PlotMethods
 from ocbnn.estimators.tables import Rows, read_numbers
 from ocbnn.model import Model
+from ocbnn.model.likelihoods import Noise, checked_noise
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Task
 
@@ -31,7 +32,8 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
         prior: scale of the outputs' weights (in standard deviations of y), or a base prior. An
             `AmortizedPrior` brings its table, its network and its rules; `rules` are further ones.
         noise: standard deviation of y around the function, in units of y; learnt unless given. With
-            `target_transform="log"`, the standard deviation of log y.
+            `target_transform="log"`, the standard deviation of log y. "varying": it depends on the inputs,
+            and is learnt as a second output of the network.
         target_transform: "log" models log y, for targets above 0 whose spread grows with their size. All
             that is given or asked stays in units of y; `predict` is then about the median of y.
         tolerance: the share of violation accepted of rules that do not say it themselves.
@@ -73,7 +75,7 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
         hidden: Any = None,
         activation: str = "tanh",
         prior: Any = None,
-        noise: float | None = None,
+        noise: Noise = None,
         target_transform: str | None = None,
         tolerance: float | None = None,
         columns: Any = None,
@@ -102,10 +104,7 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
             declared[key] = {**options, "transform": self.target_transform}
 
     def _model(self, rows: Rows, rules: Sequence[Constraint], seed: int) -> Model:
-        number = isinstance(self.noise, int | float | np.number) and not isinstance(self.noise, bool)
-        if self.noise is not None and not (number and np.isfinite(self.noise) and self.noise > 0):
-            raise ModelError(f"noise is a positive standard deviation in units of y, not {self.noise!r}.")
-        return self._built(rows, rules, seed, noise=self.noise, row_weights=rows.weights)
+        return self._built(rows, rules, seed, noise=checked_noise(self.noise), row_weights=rows.weights)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean, `(n,)`; with `return_std` also the standard deviation of an observation, with noise.

@@ -25,7 +25,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -51,6 +51,7 @@ SIMPLE: Mapping[str, Any] = {
     "missing": str,
     "unseen": str,
     "target_transform": str,
+    "noise": float | Literal["varying"],
     "cores": int,
 }
 """Options that are one number, text or list."""

@@ -70,6 +70,15 @@ class Density:
         return self if held is None else Density(replace(self.model, base=held))
 
     @cached_property
+    def calm(self) -> Density:
+        """The density to begin an optimisation with: noise that varies is held, too.
+
+        While a network fits next to nothing, noise would explain what functions are to learn.
+        """
+        held = getattr(self.model.likelihood, "held", None)
+        return self.held if held is None else Density(replace(self.held.model, likelihood=held))
+
+    @cached_property
     def guide(self) -> Density:
         """The density to climb while strength grows: its own, with no term that is flat far from the rule."""
         terms = self.model.terms

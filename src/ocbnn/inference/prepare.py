@@ -120,7 +120,7 @@ def _warmed(
 ) -> tuple[Model, np.ndarray]:
     warm, engine, seed = settings.warm, run.engine, run.seed
     assert warm is not None
-    density = density.held
+    density = density.calm
     rows = None if run.batch is None else max(run.batch, warm.affordable_rows(positions.size))
     model = warm.reserved(model)
     context, guide = _context(model, run, rows), density.guide

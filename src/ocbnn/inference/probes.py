@@ -62,8 +62,10 @@ def probe_places(
             return further[quantity - functions]
         probe, chain = divmod(quantity, each)
         there = _raw_words(schema, probes[probe])
-        if each == 1 or schema is None or schema.target is None or not schema.target.classes:
+        if each == 1 or schema is None or schema.target is None:
             return there
+        if not schema.target.classes:
+            return f"the noise of {schema.target.name} at {there}" if chain else there
         return f"{there} for {schema.target.name} = {schema.target.classes[chain]}"
 
     return place

@@ -39,7 +39,8 @@ from ocbnn.inference.progress import Tick, reporting
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.strength import judge
 from ocbnn.model import Model
-from ocbnn.model.outputs import model_outputs, precision
+from ocbnn.model.likelihoods import VaryingGaussian
+from ocbnn.model.outputs import model_outputs, noise_values, precision
 from ocbnn.model.programs import release_programs
 from ocbnn.resources import require_memory, require_work
 from ocbnn.storage.runs import RunFolder
@@ -247,9 +248,15 @@ class _Run:
         self.kept.append((chunk, self._function_values(chunk.positions)))
 
     def _function_values(self, positions: np.ndarray) -> np.ndarray:
-        """Φ at the probes (× class), then hyperparameters: chain × draw × quantity."""
+        """Φ at the probes (× class; with its noise where that varies), then hyperparameters.
+
+        The shape is chain × draw × quantity.
+        """
         model, (chains, steps, size) = self.prepared.model, positions.shape
         flat = model_outputs(model, positions.reshape(-1, size), self.probes)
+        if isinstance(model.likelihood, VaryingGaussian):
+            noise = noise_values(model, positions.reshape(-1, size), self.probes)
+            flat = np.stack([flat, np.log(noise).astype(flat.dtype)], axis=-1)
         further = hyperparameter_values(model, positions)
         return np.concatenate([flat.reshape(chains, steps, -1), further.astype(flat.dtype)], axis=2)
 

@@ -1,23 +1,30 @@
 """Likelihoods p(y | Φ_w(x)) in log space, with a weight for every row.
 
 A likelihood may have parameters of its own (learnt noise); they follow the network's weights in the flat
-vector. Targets and noise are in model units here; `Model.build` converts.
+vector. Noise that varies is an output of the network instead, which rules do not see. Targets and noise are
+in model units here; `Model.build` converts.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ocbnn.errors import ModelError
 from ocbnn.model.networks import AnyArray, Key, as_key
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+BOUND = math.log(1e4)
+"""Of log noise, around its centre. Rounding in float32 leaves errors of some 1e-6 sd(y) in a function: no longer
+little beside a noise far below 1e-4 sd(y). And of one far above 1e4 sd(y) a row tells nothing."""
+Noise = float | Literal["varying"] | None
+"""A standard deviation, noise that depends on the inputs, or one number that is learnt (None)."""
 
 
 @runtime_checkable
@@ -57,6 +64,28 @@ class Likelihood(Protocol):
         ...
 
 
+@runtime_checkable
+class Noisy(Likelihood, Protocol):
+    """A likelihood of numbers: an observation is normal around the function."""
+
+    def scale(self, parameters: Float[Array, " size"], outputs: Float[Array, "n k"]) -> Array | float:
+        """The standard deviation of the noise: one number, or one for each row."""
+        ...
+
+
+def checked_noise(noise: object) -> Noise:
+    """The noise that a user gave, if it is any."""
+    if noise is None or (isinstance(noise, str) and noise == "varying"):
+        return noise  # type: ignore[return-value]
+    number = isinstance(noise, int | float | np.number) and not isinstance(noise, bool)
+    if not (number and math.isfinite(noise) and float(noise) > 0):  # type: ignore[arg-type]
+        raise ModelError(
+            'noise is a positive standard deviation in units of y, "varying" where it depends on the inputs, '
+            f"or None where one number is to be learnt, not {noise!r}."
+        )
+    return float(noise)  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
 class Gaussian:
     """y ~ N(Φ_w(x), noise² I): `noise` is a standard deviation, for one output or several.
@@ -79,8 +108,7 @@ class Gaussian:
     def size(self) -> int:
         return 1 if self.noise is None else 0
 
-    def scale(self, parameters: Float[Array, " size"]) -> Array | float:
-        """The standard deviation of the noise."""
+    def scale(self, parameters: Float[Array, " size"], outputs: Float[Array, "n k"]) -> Array | float:
         return jnp.exp(parameters[0]) if self.noise is None else self.noise
 
     def log_prior(self, parameters: Float[Array, " size"]) -> Float[Array, ""]:
@@ -100,7 +128,7 @@ class Gaussian:
         y: AnyArray,
         weights: Float[AnyArray, " n"] | None = None,
     ) -> Float[Array, " n"]:
-        noise = self.scale(parameters)
+        noise = self.scale(parameters, outputs)
         residual = (jnp.reshape(jnp.asarray(y, outputs.dtype), outputs.shape) - outputs) / noise
         log_noise = parameters[0] if self.noise is None else math.log(self.noise)
         normaliser = outputs.shape[-1] * (log_noise + HALF_LOG_2PI)
@@ -122,6 +150,66 @@ class _Parameterless:
 
     def initial(self, key: Key) -> Float[Array, " size"]:
         return jnp.zeros((0,))
+
+
+@dataclass(frozen=True)
+class VaryingGaussian(_Parameterless):
+    """y ~ N(Φ_w(x), s_w(x)²): noise that depends on the inputs, by a second output u of the network.
+
+        log s_w(x) = log(noise_prior / 2) + bound · tanh(u_w(x) / bound)
+
+    So the prior of u's weights says how much noise varies, and that of its bias what its level is. For any u
+    that a prior holds possible the bound changes little; it keeps what is far out a number.
+
+    Attributes:
+        noise_prior: twice the noise where u is 0; sd(y) in `Model.build`.
+        bound: how far log noise may be from that; 0 holds it there.
+    """
+
+    noise_prior: float = 1.0
+    bound: float = BOUND
+
+    def __post_init__(self) -> None:
+        if not (self.noise_prior > 0 and math.isfinite(self.noise_prior)):
+            raise ModelError(
+                "noise_prior is a standard deviation: it must be positive and finite, "
+                f"not {self.noise_prior}."
+            )
+        if not (self.bound >= 0 and math.isfinite(self.bound)):
+            raise ModelError(f"bound is a finite number from 0 on, not {self.bound}.")
+
+    @property
+    def outputs(self) -> int:
+        return 2
+
+    @property
+    def held(self) -> VaryingGaussian:
+        """The same with the noise where the prior has its centre, whatever the second output is."""
+        return replace(self, bound=0.0)
+
+    def log_scale(self, outputs: Float[Array, "n 2"]) -> Float[Array, " n"]:
+        """The logarithm of the noise at each row."""
+        centre, output = math.log(self.noise_prior / 2.0), outputs[..., 1]
+        if self.bound == 0.0:
+            return jnp.full_like(output, centre)
+        return centre + self.bound * jnp.tanh(output / self.bound)
+
+    def scale(self, parameters: Float[Array, " size"], outputs: Float[Array, "n 2"]) -> Float[Array, " n"]:
+        return jnp.exp(self.log_scale(outputs))
+
+    def log_density(
+        self,
+        parameters: Float[Array, " size"],
+        outputs: Float[Array, "n 2"],
+        y: AnyArray,
+        weights: Float[AnyArray, " n"] | None = None,
+    ) -> Float[Array, " n"]:
+        mean, log_noise = self.function(outputs), self.log_scale(outputs)
+        residual = (jnp.reshape(jnp.asarray(y, mean.dtype), mean.shape) - mean) * jnp.exp(-log_noise)
+        return _weighted(-0.5 * residual * residual - log_noise - HALF_LOG_2PI, weights)
+
+    def function(self, outputs: Float[Array, "n 2"]) -> Float[Array, " n"]:
+        return outputs[..., 0]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,15 @@ from jaxtyping import Array, Float
 
 from ocbnn.errors import ModelError
 from ocbnn.model.conditional import Reduction, RulePoints, RuleTerm, Scoring, concatenated, rule_terms
-from ocbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from ocbnn.model.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Likelihood,
+    Noise,
+    VaryingGaussian,
+    checked_noise,
+)
 from ocbnn.model.networks import MLP, AnyArray, Key, Network, as_key
 from ocbnn.model.priors import IsotropicGaussian, LearntPrior, Prior
 from ocbnn.model.terms import Term
@@ -187,7 +195,7 @@ class Model:
         network: Network | None = None,
         hidden: Sequence[int] = (10,),
         activation: str = "rbf",
-        noise: float | None = None,
+        noise: Noise = None,
         weight_scale: float = 1.0,
         scale_by_fan_in: bool = False,
         base: Prior | None = None,
@@ -213,7 +221,7 @@ class Model:
             hidden: units of each hidden layer.
             activation: "rbf", "tanh", "relu" or "gelu".
             noise: standard deviation of y in raw units, or of log y where that is modelled; learnt unless
-                given.
+                given. "varying": it depends on the inputs, by a second output of the network.
             weight_scale: σ_ω, standard deviation of every weight under the base prior.
             scale_by_fan_in: divide σ_ω by the square root of the number of units that feed in.
             base: another base prior. One that has learnt rules (`AmortizedPrior`) brings its schema and its
@@ -238,6 +246,11 @@ class Model:
             schema = described if standardize else unstandardized(described)
         likelihood = default_likelihood(schema, noise, described)
         network = network or MLP(schema.width, tuple(hidden), likelihood.outputs, activation)
+        if noise == "varying" and network.outputs != likelihood.outputs:
+            raise ModelError(
+                f'noise="varying" is a second output of the network, but this one has {network.outputs}. '
+                "Give a network of two outputs, or another noise; a prior that has learnt rules brings one."
+            )
         coded = None if frame is None else schema.encode(frame)
         base = base or IsotropicGaussian.for_network(network, weight_scale, scale_by_fan_in=scale_by_fan_in)
         terms = rule_terms(
@@ -272,16 +285,16 @@ def _described(frame: pd.DataFrame | None, target: str | pd.Series | None, schem
     return schema
 
 
-def default_likelihood(
-    schema: Schema, noise: float | None = None, described: Schema | None = None
-) -> Likelihood:
+def default_likelihood(schema: Schema, noise: Noise = None, described: Schema | None = None) -> Likelihood:
     """The likelihood of the task; learnt noise is half-normal with the scale sd(y), known to `described`."""
     target, standard = schema.target, (described or schema).target
     if target is None or standard is None:
         raise ModelError("The schema has no target: Schema.infer(frame, target=…).")
     if target.task == "regression":
-        spread = standard.scale / target.scale
-        return Gaussian(None if noise is None else noise / target.scale, noise_prior=spread)
+        spread, given = standard.scale / target.scale, checked_noise(noise)
+        if given == "varying":
+            return VaryingGaussian(noise_prior=spread)
+        return Gaussian(None if given is None else given / target.scale, noise_prior=spread)
     if noise is not None:
         raise ModelError(f"{target.name!r} is a class, which has no noise; leave noise out.")
     if len(target.classes) < 2:

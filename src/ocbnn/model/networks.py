@@ -18,7 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ocbnn.errors import ModelError
 from ocbnn.resources import require_memory
@@ -162,6 +162,11 @@ class MLP:
     def initial(self, key: Key) -> Float[Array, " size"]:
         """A starting point: weights N(0, 1/fan-in), so that no layer starts saturated."""
         return jax.random.normal(as_key(key), (self.size,)) / jnp.sqrt(jnp.asarray(self.fan_in()))
+
+    def output_places(self, output: int) -> Int[np.ndarray, " places"]:
+        """Places in w of the weights of one output of the last layer; its bias is the last."""
+        before, after = self._layers[-1]
+        return self.size - self.layer_sizes[-1] + output + after * np.arange(before + 1)
 
     def fan_in(self) -> Float[np.ndarray, " size"]:
         """For each weight the number of units that feed into its unit; 1 for biases."""

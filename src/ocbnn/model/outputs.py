@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ocbnn.errors import OCBNNError
-from ocbnn.model.likelihoods import Likelihood
+from ocbnn.model.likelihoods import Gaussian, Likelihood, Noisy
 from ocbnn.model.model import Model
 from ocbnn.model.networks import MLP, Network
 from ocbnn.model.programs import release_programs
@@ -112,14 +112,23 @@ def output_blocks(
 
 
 # Static by value: models that share an architecture share the compiled code, and no data are kept alive.
-@partial(jax.jit, static_argnums=(0, 1))
-def network_functions(network: Network, likelihood: Likelihood, draws: Array, inputs: Array) -> Array:
-    """What rules speak of for every draw at every input: y in model units, or class probabilities."""
+@partial(jax.jit, static_argnums=(0, 1, 4))
+def network_functions(
+    network: Network, likelihood: Likelihood, draws: Array, inputs: Array, noise: bool = False
+) -> Array:
+    """What rules speak of for every draw at every input: y in model units, or class probabilities.
+
+    With `noise`, the standard deviation of the noise there; draws then have the likelihood's parameters, too.
+    """
     large = network.size > LARGE
     fast = replace(network, units_first=True) if large and isinstance(network, MLP) else network
 
     def function(w: Array) -> Array:
-        return likelihood.function(fast.apply(w, inputs))
+        outputs = fast.apply(w[: network.size], inputs)
+        if noise:
+            assert isinstance(likelihood, Noisy)
+            return jnp.asarray(likelihood.scale(w[network.size :], outputs))
+        return likelihood.function(outputs)
 
     # A batched product of large matrices is slower than one product after the other; small ones are not.
     values = jax.lax.map(function, draws) if large else jax.vmap(function)(draws)
@@ -151,17 +160,24 @@ def function_blocks(
     """
     target = None if model.schema is None else model.schema.target
     assert target is not None
+    for block, values in _blocks(model, draws, inputs):
+        yield block, values if values.ndim == 3 else target.to_raw(values)
+
+
+def _blocks(
+    model: Model, draws: Float[np.ndarray, "S size"], inputs: Float[np.ndarray, "n D"], noise: bool = False
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """The same in model units, of Φ or of the noise."""
     release_programs()
     kind = working_precision(model)
-    weights = np.asarray(draws[:, : model.network.size], dtype=kind)
+    weights = np.asarray(draws if noise else draws[:, : model.network.size], dtype=kind)
     inputs = np.asarray(inputs, dtype=kind)
     rows = block_rows(model, len(weights))
     for begin in range(0, len(inputs), rows):
         block = slice(begin, min(begin + rows, len(inputs)))
         there = padded(inputs[block], rows)
-        values = _evaluated(model.network, model.likelihood, weights, there, kind)
-        values = values[:, : block.stop - block.start].astype(float)
-        yield block, values if values.ndim == 3 else target.to_raw(values)
+        values = _evaluated(model.network, model.likelihood, weights, there, kind, noise)
+        yield block, values[:, : block.stop - block.start].astype(float)
 
 
 def function_values(
@@ -173,6 +189,25 @@ def function_values(
         return np.concatenate(blocks, axis=1)
     classes = model.schema.target.classes if model.schema and model.schema.target else ()
     return np.zeros((len(draws), 0, *([len(classes)] if classes else [])))
+
+
+def noise_values(
+    model: Model, draws: Float[np.ndarray, "S size"], inputs: Float[np.ndarray, "n D"]
+) -> Float[np.ndarray, "S n_or_1"]:
+    """The standard deviation of the noise of every draw, in model units; one column where it is constant.
+
+    Raises:
+        OCBNNError: the likelihood has no noise.
+    """
+    likelihood = model.likelihood
+    if not isinstance(likelihood, Noisy):
+        raise OCBNNError(f"{likelihood!r} is about classes, which have no noise.")
+    if isinstance(likelihood, Gaussian):
+        if likelihood.noise is not None:
+            return np.full((len(draws), 1), likelihood.noise)
+        return np.exp(draws[:, model.network.size :].astype(float))
+    blocks = [values for _, values in _blocks(model, draws, inputs, noise=True)]
+    return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(draws), 0))
 
 
 def row_log_likelihoods(model: Model, draws: Float[np.ndarray, "S size"]) -> Float[np.ndarray, "S n"]:
@@ -214,7 +249,12 @@ def block_rows(model: Model, draws: int) -> int:
 
 
 def _evaluated(
-    network: Network, likelihood: Likelihood, weights: np.ndarray, inputs: np.ndarray, kind: Precision
+    network: Network,
+    likelihood: Likelihood,
+    weights: np.ndarray,
+    inputs: np.ndarray,
+    kind: Precision,
+    noise: bool,
 ) -> np.ndarray:
     """Groups of draws side by side: within one, only products use all cores, and activations cost as much."""
 
@@ -222,7 +262,7 @@ def _evaluated(
         group = weights[first : first + TOGETHER]
         size = min(TOGETHER, 1 << (len(group) - 1).bit_length())  # few shapes are ever compiled
         with precision(kind):
-            values = network_functions(network, likelihood, padded(group, size), inputs)
+            values = network_functions(network, likelihood, padded(group, size), inputs, noise)
             return np.asarray(values)[: len(group)]
 
     starts = range(0, len(weights), TOGETHER)

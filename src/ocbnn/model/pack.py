@@ -13,7 +13,7 @@ import numpy as np
 
 from ocbnn.errors import FileError, RuleError
 from ocbnn.model.conditional import RuleTerm
-from ocbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from ocbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, VaryingGaussian
 from ocbnn.model.networks import MLP, Network
 from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, LayerScales, Prior
 from ocbnn.model.terms import TERMS
@@ -24,7 +24,12 @@ from ocbnn.storage.arrays import Arrays, Declared
 from ocbnn.storage.values import UnsavableError, exact, packed, restored, unpacked
 
 NETWORKS: dict[str, type] = {"mlp": MLP}
-LIKELIHOODS: dict[str, type] = {"gaussian": Gaussian, "bernoulli": Bernoulli, "categorical": Categorical}
+LIKELIHOODS: dict[str, type] = {
+    "gaussian": Gaussian,
+    "varying-gaussian": VaryingGaussian,
+    "bernoulli": Bernoulli,
+    "categorical": Categorical,
+}
 TERM_KINDS: dict[str, type] = {name: type(term) for name, term in TERMS.items()}
 MOST_WORK = 10_000_000
 """Points of a rule times characters of its text: a few seconds, whatever the rule says."""
@@ -60,12 +65,17 @@ def unpack_likelihood(values: Any) -> Likelihood:
 
 @dataclass(frozen=True)
 class BaseValues:
-    """A base prior without its arrays: N(0, scale²) where `scale` is a number; `layers` of learnt scales."""
+    """A base prior without its arrays: N(0, scale²) where `scale` is a number; `layers` of learnt scales.
+
+    `ordered`: whether an array says in which order the layers take their weights.
+    """
 
     kind: Literal["isotropic", "diagonal", "layers"]
     scale: float | None = None
     layers: tuple[int, ...] = ()
     degrees: float | None = None
+    names: tuple[str, ...] = ()
+    ordered: bool = False
 
 
 def pack_base(base: Prior) -> tuple[dict[str, Any], Arrays]:
@@ -73,8 +83,15 @@ def pack_base(base: Prior) -> tuple[dict[str, Any], Arrays]:
     if type(base) is DiagonalGaussian:
         return exact(BaseValues("diagonal")), pack_gaussian("prior", base)
     if type(base) is LayerScales:
-        values = BaseValues("layers", layers=base.layers, degrees=float(base.degrees))
-        return exact(values), {"prior.scale": base.scale}
+        values = BaseValues(
+            "layers",
+            layers=base.layers,
+            degrees=float(base.degrees),
+            names=base.names,
+            ordered=base.order is not None,
+        )
+        order = {} if base.order is None else {"prior.order": np.asarray(base.order, dtype=np.int64)}
+        return exact(values), {"prior.scale": base.scale, **order}
     if type(base) is not IsotropicGaussian:
         raise UnsavableError(
             f"A base prior of the type {type(base).__name__} cannot be saved. Use one of ocbnn's own."
@@ -89,7 +106,8 @@ def base_shapes(values: Any, size: int) -> Shapes:
     base = restored(BaseValues, values, "The base prior")
     if base.kind == "diagonal":
         return gaussian_shapes("prior", size)
-    return {"prior.scale": (size,)} if base.scale is None else {}
+    names = [] if base.scale is not None else ["prior.scale", *(["prior.order"] if base.ordered else [])]
+    return dict.fromkeys(names, (size,))
 
 
 def unpack_base(values: Any, arrays: Mapping[str, np.ndarray], size: int) -> Prior:
@@ -100,7 +118,8 @@ def unpack_base(values: Any, arrays: Mapping[str, np.ndarray], size: int) -> Pri
     if base.kind == "layers":
         if base.degrees is None or sum(base.layers) != size:
             raise FileError(f"The layers of the base prior do not have the network's {size} weights.")
-        return LayerScales(base.layers, arrays["prior.scale"], base.degrees)
+        order = arrays["prior.order"] if base.ordered else None
+        return LayerScales(base.layers, arrays["prior.scale"], base.degrees, order, base.names)
     return IsotropicGaussian(size, arrays["prior.scale"] if base.scale is None else base.scale)
 
 

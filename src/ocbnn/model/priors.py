@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 from scipy.special import gammaln
 
 from ocbnn.errors import ModelError
@@ -116,14 +116,18 @@ class LayerScales:
     Student-t. So learning the scales adds nothing to w; `scales` says what weights tell about them.
 
     Attributes:
-        layers: how many weights and biases each layer has, in the order of w.
+        layers: how many weights and biases each layer has, or whatever else shares a scale.
         scale: of each weight where s_l is 1.
         degrees: of freedom. The fewer, the less is known of the scales beforehand.
+        order: places in w, layer by layer; default: the layers follow one another in w.
+        names: of the layers; default: "hidden layer 1" and so on, and "output layer".
     """
 
     layers: tuple[int, ...]
     scale: Float[np.ndarray, " size"]
     degrees: float = 4.0
+    order: Int[np.ndarray, " size"] | None = None
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", tuple(self.layers))
@@ -133,6 +137,16 @@ class LayerScales:
             raise ModelError(f"degrees is a positive, finite number, not {self.degrees}.")
         held = IsotropicGaussian(self.size, np.broadcast_to(self.scale, self.size))
         object.__setattr__(self, "scale", np.asarray(held.scale, dtype=float))
+        if self.order is not None:
+            order = np.asarray(self.order)
+            if not np.array_equal(np.sort(order), np.arange(self.size)):
+                raise ModelError(f"order names each of the {self.size} weights once, by its place in w.")
+            object.__setattr__(self, "order", order)
+        hidden = (f"hidden layer {place}" for place in range(1, len(self.layers)))
+        names = tuple(self.names) or (*hidden, "output layer")
+        if len(names) != len(self.layers):
+            raise ModelError(f"There are {len(self.layers)} layers, but {len(names)} names.")
+        object.__setattr__(self, "names", names)
 
     @property
     def size(self) -> int:
@@ -163,7 +177,10 @@ class LayerScales:
     def _squares(self, xp: Any, w: Any) -> Any:
         """Of the standardised weights, summed over each layer."""
         standardised = w / self.scale
-        layers = xp.split(standardised * standardised, np.cumsum(self.layers)[:-1], axis=-1)
+        squares = standardised * standardised
+        if self.order is not None:
+            squares = squares[..., self.order]
+        layers = xp.split(squares, np.cumsum(self.layers)[:-1], axis=-1)
         return xp.stack([xp.sum(layer, axis=-1) for layer in layers], axis=-1)
 
     def sample(self, key: Key) -> Float[Array, " size"]:
@@ -172,6 +189,8 @@ class LayerScales:
         factors = jnp.repeat(
             jnp.sqrt(self.degrees / chi_squared), np.asarray(self.layers), total_repeat_length=self.size
         )
+        if self.order is not None:
+            factors = factors[np.argsort(self.order)]
         return factors * self.held.sample(weights)
 
 

@@ -119,7 +119,7 @@ def judged(posterior: Posterior, table: Table, y: Any) -> Judged:
     else:
         for block, at, values in ruled_blocks(posterior, coded):
             obeying = at.obeying(values)
-            each = ndtr((units.of(raw[block]) - units.of(values)) / posterior.noise[:, None])
+            each = ndtr((units.of(raw[block]) - units.of(values)) / posterior.noise(coded[block]))
             below[block] = np.where(obeying, each, 0.0).sum(axis=0) / obeying.sum(axis=0)
     needed = np.abs(2.0 * below - 1.0)
     return Judged(needed, np.ones(len(coded), dtype=bool), needed)

@@ -169,7 +169,7 @@ def log_scores(posterior: Posterior, table: Table, y: Any) -> Float[np.ndarray, 
         return np.where(np.isneginf(scores), np.log(least), scores)
     scores, units = np.empty(len(coded)), Units.of_noise(target)
     for block, at, values in ruled_blocks(posterior, coded):
-        mixture = Mixture(units.of(values), posterior.noise)
+        mixture = Mixture(units.of(values), posterior.noise(coded[block]))
         scores[block] = log_density(mixture, units.of(raw[block]), at.obeying(values))
     return scores + units.log_slope(raw)
 

@@ -29,7 +29,7 @@ from ocbnn.inference.engines import ENGINES
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.model import Data, Model, outputs
 from ocbnn.model.conditional import RuleTerm
-from ocbnn.model.likelihoods import Gaussian
+from ocbnn.model.likelihoods import Gaussian, VaryingGaussian
 from ocbnn.model.networks import as_key
 from ocbnn.model.outputs import precision
 from ocbnn.resources import require_memory
@@ -207,7 +207,7 @@ class Posterior(Drawn):
 
         every = Posterior(self.draws, self.model)
         if not self.truncated:
-            return noisy(every, values, np.random.default_rng(seed))
+            return noisy(every, coded, every.flat, values, np.random.default_rng(seed))
         samples = sample_observation(self, coded, len(every.flat), key=seed)
         if not self.classes:
             return samples
@@ -329,10 +329,15 @@ def data_choices(model: Model, outcomes: Sequence[RuleOutcome]) -> list[str]:
         shown = f"log({target.name})" if target.is_log else target.name
         words = f"{target.name} is modelled as ({shown} − {target.center:.4g}) / {target.scale:.4g}"
         said.append(f"{words}: its mean and standard deviation")
-    if target is not None and isinstance(likelihood, Gaussian) and likelihood.noise is None:
+    if target is not None and isinstance(likelihood, Gaussian | VaryingGaussian):
         scale = likelihood.noise_prior * target.scale
         shown = f"log({target.name})" if target.is_log else target.name
-        said.append(f"the noise of {shown} is half-normal a priori with the scale {scale:.4g}")
+        if isinstance(likelihood, VaryingGaussian):
+            said.append(
+                f"the noise of {shown} is {scale / 2:.4g} a priori where the network's output for it is 0"
+            )
+        elif likelihood.noise is None:
+            said.append(f"the noise of {shown} is half-normal a priori with the scale {scale:.4g}")
     known = {outcome.name: outcome.found_strength for outcome in outcomes}
     for term in model.terms:
         rule, name = rule_provenance(term), rule_name(term)

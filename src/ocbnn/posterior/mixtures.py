@@ -26,10 +26,14 @@ FAR = 39.0
 
 
 class Mixture(NamedTuple):
-    """Normals of S draws at b rows, equally likely."""
+    """Normals of S draws at b rows, equally likely; one column of spreads where rows share them."""
 
     mean: Float[np.ndarray, "S b"]
-    sd: Float[np.ndarray, " S"]
+    sd: Float[np.ndarray, "S b_or_1"]
+
+    def at(self, rows: np.ndarray) -> Mixture:
+        """The same at some of the rows."""
+        return Mixture(self.mean[:, rows], self.sd if self.sd.shape[1] == 1 else self.sd[:, rows])
 
 
 class Intervals(NamedTuple):
@@ -78,7 +82,7 @@ def restricted_moments(mixture: Mixture, allowed: Intervals) -> Moments:
     rows, slots = allowed.lower.shape
     mass, mean, second = (np.zeros((rows, slots)) for _ in range(3))
     by_draw, first_by_draw = np.zeros_like(mixture.mean), np.zeros_like(mixture.mean)
-    sd = mixture.sd[:, None]
+    sd = mixture.sd
     # Moments about a nearby point: about zero, a narrow set far away would lose all digits.
     reference = nearest_allowed(mixture.mean.mean(axis=0), allowed)
     about = mixture.mean - reference
@@ -114,7 +118,7 @@ def restricted_log_moments(mixture: Mixture, allowed: Intervals) -> Moments:
     rows, slots = allowed.lower.shape
     parts = np.zeros((3, rows, slots))
     by_draw, first_by_draw = np.zeros_like(mixture.mean), np.zeros_like(mixture.mean)
-    sd = mixture.sd[:, None]
+    sd = mixture.sd
     for k in range(slots):
         used = allowed.lower[:, k] <= allowed.upper[:, k]
         low, high = (np.where(used, ends[:, k], 0.0) for ends in allowed)
@@ -146,7 +150,7 @@ def sample_restricted(
     generator: np.random.Generator, mixture: Mixture, allowed: Intervals, count: int
 ) -> Float[np.ndarray, "count b"]:
     """Samples of the restricted mixture: a draw and an interval by their mass, then a truncated normal."""
-    sd = mixture.sd[:, None]
+    sd = mixture.sd
     used = allowed.lower <= allowed.upper
     ends = [np.where(used, each, 0.0) for each in allowed]
     a, b = ((end.T[:, None, :] - mixture.mean) / sd for end in ends)  # (K, S, b)
@@ -158,7 +162,7 @@ def sample_restricted(
         chosen = generator.choice(slots * draws, size=count, p=share / share.sum())
         slot, draw = np.divmod(chosen, draws)
         z = _truncated(a[slot, draw, row], b[slot, draw, row], generator.random(count))
-        raw = mixture.mean[draw, row] + mixture.sd[draw] * z
+        raw = mixture.mean[draw, row] + np.broadcast_to(sd, mixture.mean.shape)[draw, row] * z
         samples[:, row] = np.clip(raw, allowed.lower[row, slot], allowed.upper[row, slot])
     return samples
 
@@ -224,7 +228,7 @@ def _quantile(
     for _ in range(STEPS):
         if not active.size:
             break
-        some = Mixture(mixture.mean[:, active], mixture.sd)
+        some = mixture.at(active)
         within = None if allowed is None else Intervals(allowed.lower[active], allowed.upper[active])
         probability, slope = below(some, within, value[active])
         if total is not None:
@@ -256,7 +260,7 @@ def _start(
     high: Float[np.ndarray, " b"],
 ) -> Float[np.ndarray, " b"]:
     """The quantile of one normal with the mixture's mean and variance, where the bracket has it."""
-    variance = mixture.mean.var(axis=0) + np.mean(mixture.sd**2)
+    variance = mixture.mean.var(axis=0) + np.mean(mixture.sd**2, axis=0)
     guess = mixture.mean.mean(axis=0) + np.sqrt(variance) * ndtri(level)
     return np.where((guess > low) & (guess < high), guess, 0.5 * (low + high))
 
@@ -265,10 +269,10 @@ def _bracket(
     mixture: Mixture, level: Float[np.ndarray, " b"], allowed: Intervals | None
 ) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"]]:
     if allowed is None:
-        each = mixture.mean + mixture.sd[:, None] * ndtri(level)
+        each = mixture.mean + mixture.sd * ndtri(level)
         return each.min(axis=0), each.max(axis=0)
-    low = np.maximum((mixture.mean - FAR * mixture.sd[:, None]).min(axis=0), allowed.lower.min(axis=1))
-    high = np.minimum((mixture.mean + FAR * mixture.sd[:, None]).max(axis=0), allowed.upper.max(axis=1))
+    low = np.maximum((mixture.mean - FAR * mixture.sd).min(axis=0), allowed.lower.min(axis=1))
+    high = np.minimum((mixture.mean + FAR * mixture.sd).max(axis=0), allowed.upper.max(axis=1))
     return np.minimum(low, high), np.maximum(low, high)
 
 
@@ -276,7 +280,7 @@ def log_density(
     mixture: Mixture, value: Float[np.ndarray, " b"], some: Bool[np.ndarray, "S b"] | None = None
 ) -> Float[np.ndarray, " b"]:
     """Log density of the whole mixture at each row's value; of some of its draws where that is given."""
-    sd = mixture.sd[:, None]
+    sd = mixture.sd
     each = -0.5 * ((value - mixture.mean) / sd) ** 2 - np.log(sd * np.sqrt(2.0 * np.pi))
     if some is None:
         return np.asarray(logsumexp(each, axis=0) - np.log(len(each)))
@@ -287,7 +291,7 @@ def below(
     mixture: Mixture, allowed: Intervals | None, value: Float[np.ndarray, " b"]
 ) -> tuple[Float[np.ndarray, " b"], Float[np.ndarray, " b"]]:
     """The mass of the allowed set up to `value`, and its derivative."""
-    sd = mixture.sd[:, None]
+    sd = mixture.sd
     z = (value - mixture.mean) / sd
     slope = (_density(z) / sd).mean(axis=0)
     if allowed is None:

@@ -198,10 +198,9 @@ def sample_observation(
     generator = np.random.default_rng(key)
     coded = as_coded(posterior, table)
     chosen = _chosen(posterior, count, len(coded), generator)
-    noise = None if posterior.classes else posterior.noise[chosen]
-    blocks = []
-    for _, values in function_blocks(posterior, coded, posterior.flat[chosen]):
-        drawn = noisy(posterior, values, generator, noise)
+    blocks, draws = [], posterior.flat[chosen]
+    for block, values in function_blocks(posterior, coded, draws):
+        drawn = noisy(posterior, coded[block], draws, values, generator)
         blocks.append(labels(posterior, drawn) if posterior.classes else drawn)
     return np.concatenate(blocks, axis=1) if blocks else samples_of_no_rows(posterior, len(chosen))
 
@@ -221,15 +220,15 @@ def require_count(count: int, each: int) -> None:
 
 def noisy(
     posterior: Posterior,
+    coded: Float[np.ndarray, "b Q"],
+    draws: Float[np.ndarray, "S size"],
     values: np.ndarray,
     generator: np.random.Generator,
-    noise: Float[np.ndarray, " S"] | None = None,
 ) -> np.ndarray:
-    """One Y for every draw of Φ: raw y, or a class index; default of `noise`: that of the kept draws."""
+    """One Y for every draw at every row, where the draws say `values` of Φ: raw y, or a class index."""
     if not posterior.classes:
-        spread = posterior.noise if noise is None else noise
-        units = Units.of_noise(posterior.target)
-        moved = units.of(values) + spread[:, None] * generator.standard_normal(values.shape)
+        units, noise = Units.of_noise(posterior.target), posterior.noise(coded, draws)
+        moved = units.of(values) + noise * generator.standard_normal(values.shape)
         return np.asarray(units.raw(moved))
     exceeded = np.cumsum(values, axis=-1) < generator.random((*values.shape[:-1], 1))
     return np.minimum(exceeded.sum(axis=-1), values.shape[-1] - 1)
@@ -339,10 +338,10 @@ def require_rows(coded: Float[np.ndarray, "n Q"]) -> None:
 def _number_block(
     posterior: Posterior, at: RulesAt, values: Float[np.ndarray, "S b"], wanted: Wanted
 ) -> Prediction:
-    noise, units = posterior.noise, Units.of_noise(posterior.target)
+    noise, units = posterior.noise(at.coded), Units.of_noise(posterior.target)
     obeying = at.obeying(values)
     function = draws_summary(values, wanted, obeying if at.rules else None)
-    mean, epistemic, variance = function.mean, function.sd**2, noise[:, None] ** 2
+    mean, epistemic, variance = function.mean, function.sd**2, noise**2
     if units.log:
         # The mean and the variance of each draw's lognormal.
         means = values * np.exp(0.5 * variance)
@@ -352,10 +351,11 @@ def _number_block(
     aleatoric = np.where(obeying, variance, 0.0).sum(axis=0) / obeying.sum(axis=0)
     sd = np.sqrt(epistemic + aleatoric)
     there = units.of(values)
-    observation = mixture_summary(Mixture(there, noise), mean, sd, wanted, units=units)
+    mixture = Mixture(there, noise)
+    observation = mixture_summary(mixture, mean, sd, wanted, units=units)
     for row in np.flatnonzero(~obeying.all(axis=0)):  # few: rejection has tried many points
         keep, one = obeying[:, row], slice(row, row + 1)
-        some = Mixture(there[keep, one], noise[keep])
+        some = Mixture(*(each[keep] for each in mixture.at(np.array([row]))))
         _put(observation, int(row), mixture_summary(some, mean[one], sd[one], wanted, units=units))
     point = point_within(at, values, obeying, units) if at.rules else posterior.middle(values)
     return Prediction(point, function, observation, None, epistemic, aleatoric)

@@ -197,7 +197,7 @@ class Truncated:
 
     def _moments(self, at: RulesAt, values: Float[np.ndarray, "S b"]) -> tuple[Mixture, Intervals, Moments]:
         """The predictive mixture, what is allowed (raw), and the raw moments of what that leaves of it."""
-        mixture, allowed = Mixture(self._units.of(values), self.posterior.noise), at.intervals()
+        mixture, allowed = Mixture(self._units.of(values), self.posterior.noise(at.coded)), at.intervals()
         find = restricted_log_moments if self._units.log else restricted_moments
         moments = find(mixture, self._within(allowed))
         self._require_mass(at, moments.total_mass)

@@ -46,26 +46,26 @@ def class_divergences(
 def normal_divergences(
     asked: Normals,
     mean: Float[np.ndarray, "S n"],
-    sd: Float[np.ndarray, " S"],
+    sd: Float[np.ndarray, "S n"],
     weights: Float[np.ndarray, "rows S"],
 ) -> dict[str, Float[np.ndarray, "rows n"]]:
     """Each divergence by name, between D and mixtures of the draws' normals with each of the weights.
 
     Integrals are sums over a grid of y that is fine wherever D or the predictive has a bump.
     """
-    found = [_at_point(asked, point, mean[:, point], sd, weights) for point in range(mean.shape[1])]
+    found = [_at_point(asked, point, mean[:, point], sd[:, point], weights) for point in range(mean.shape[1])]
     return {name: np.stack([each[name] for each in found], axis=-1) for name in NAMES}
 
 
 def moment_gaps(
-    asked: Normals, mean: Float[np.ndarray, "S n"], sd: Float[np.ndarray, " S"]
+    asked: Normals, mean: Float[np.ndarray, "S n"], sd: Float[np.ndarray, "S n"]
 ) -> Float[np.ndarray, " n"]:
     """How far mean and spread of the draws' mixture are from those of D, in standard deviations of D."""
     weight = np.asarray(asked.weight, dtype=float)
     weight = weight / weight.sum(axis=1, keepdims=True)
     centre = (weight * asked.mean).sum(axis=1)
     spread = np.sqrt((weight * (np.asarray(asked.sd) ** 2 + (asked.mean - centre[:, None]) ** 2)).sum(axis=1))
-    predicted, predicted_sd = mean.mean(axis=0), np.sqrt(mean.var(axis=0) + (sd**2).mean())
+    predicted, predicted_sd = mean.mean(axis=0), np.sqrt(mean.var(axis=0) + (sd**2).mean(axis=0))
     return np.hypot(predicted - centre, predicted_sd - spread) / spread
 
 

@@ -247,7 +247,8 @@ class Requirement(abc.ABC):
         Args:
             demand: in the units of the values.
             values: what the draws say, `(S, m)` or `(S, m, C)`.
-            noise: standard deviation of an observation under each draw, `(S,)`, in the same units.
+            noise: standard deviation of an observation under each draw, `(S, m)`, in the same units; None
+                where the kind does not speak of it.
             weights: of the draws; one predictive for each row `(rows, S)`.
         """
         asked = self._asked(demand)

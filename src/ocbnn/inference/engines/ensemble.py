@@ -24,7 +24,7 @@ from ocbnn.errors import InferenceError
 from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.base import Info
 from ocbnn.inference.engines.optimiser import Climbing, slopes
-from ocbnn.model.likelihoods import Gaussian
+from ocbnn.model.likelihoods import Noisy
 from ocbnn.model.outputs import Precision
 from ocbnn.model.priors import as_diagonal
 
@@ -120,6 +120,7 @@ def drawn_tilt(
 
 def _simulated(likelihood: Any, key: Array, parameters: Array, outputs: Array) -> Array:
     """Observations drawn from the likelihood at these outputs, as its log-density takes them."""
-    if isinstance(likelihood, Gaussian):
-        return outputs + likelihood.scale(parameters) * jax.random.normal(key, outputs.shape, outputs.dtype)
+    if isinstance(likelihood, Noisy):
+        mean = likelihood.function(outputs)
+        return mean + likelihood.scale(parameters, outputs) * jax.random.normal(key, mean.shape, mean.dtype)
     return jax.random.categorical(key, likelihood.function(outputs), axis=-1)
