@@ -13,6 +13,7 @@ The modules, in the order data go through them; each imports only from those bef
 - `inference`: engines and the one loop; `infer` gives draws of a model.
 - `amortize`: the amortized prior: rules learnt once, used for every data set.
 - `posterior`: what draws say: predictions, enforcement, conflict, files.
+- `proof`: does a rule hold everywhere? Draw by draw, with certificates.
 - `plots`: pictures, each taking `ax`.
 - `report`: the page for people who decide, and its JSON twin.
 - `estimators`: `OCBNNRegressor`, `OCBNNClassifier`, in scikit-learn's contract.

@@ -10,6 +10,15 @@ from typing import Literal, NamedTuple
 
 from ocbnn.checking.figures import Figure, Number
 
+FIGURES = (
+    "epsilon_mean",
+    "epsilon_worst",
+    "draws_violating",
+    "draws_unproved",
+    "points_violating",
+    "mass_outside",
+)
+"""Of a rule that is judged draw by draw, in the order in which they are shown."""
 Verdict = Literal["met", "unmet", "not shown at this tolerance"]
 
 
@@ -56,6 +65,8 @@ class RuleCheck:
         epsilon_worst: share of draws that violate at the worst point found (paper, Definition 4.2).
         draws_violating: share of draws that violate at any of the points tried: a lower bound.
         points_violating: share of points whose point prediction violates (the paper's tables).
+        draws_unproved: share of draws that are not proved to satisfy it everywhere: an upper bound on
+            `draws_violating`; None where no proof was asked for.
         worst_point: where `epsilon_worst` is, in raw units.
         worst_how: on which draws it was found and estimated.
         mass_outside: class rules: mean predictive probability outside the allowed classes.
@@ -75,6 +86,7 @@ class RuleCheck:
     epsilon_worst: Figure | None = None
     draws_violating: Figure | None = None
     points_violating: Figure | None = None
+    draws_unproved: Figure | None = None
     worst_point: dict[str, object] = field(default_factory=dict)
     worst_how: str = ""
     mass_outside: Figure | None = None
@@ -118,7 +130,7 @@ class RuleCheck:
         head = f"{self.name}: {self.verdict} (tolerance {self.tolerance:g}, {self.points:,} fresh points"
         head += f" and {self.points_found} found by ascent)" if self.points_found else ")"
         lines = [head]
-        for label in ("epsilon_mean", "epsilon_worst", "draws_violating", "points_violating", "mass_outside"):
+        for label in FIGURES:
             figure = getattr(self, label)
             if figure is not None:
                 lines.append(f"  {label} {figure}")

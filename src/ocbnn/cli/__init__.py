@@ -20,7 +20,7 @@ import typer
 
 from ocbnn.cli import demo, fit
 from ocbnn.cli.command import WRONG_USE
-from ocbnn.cli.saved import check, enforce, predict, report, verify
+from ocbnn.cli.saved import check, enforce, predict, prove, report, verify
 
 __all__ = ["app", "main"]
 
@@ -33,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for each in (demo.demo, fit.lint, fit.fit, predict, check, enforce, report, verify, fit.learn_prior):
+for each in (demo.demo, fit.lint, fit.fit, predict, check, prove, enforce, report, verify, fit.learn_prior):
     app.command(each.__name__.replace("_", "-"))(each)
 MOVED = (
     "The paper's figures and tables are not part of the installed package. In a clone of the repository, "

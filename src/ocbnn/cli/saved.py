@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ocbnn.cli.voice import Voice
 
-METHODS = ("truncate", "draws")
+METHODS = ("truncate", "draws", "proved")
 
 
 def predict(
@@ -157,6 +157,10 @@ def check(
     ] = None,
     points: Annotated[int, typer.Option(min=1, help="Fresh points for each rule.")] = 2000,
     seed: command.Seed = 0,
+    prove: Annotated[
+        bool,
+        typer.Option("--prove", help="Also the share of draws that are not proved to obey everywhere."),
+    ] = False,
     strict: Annotated[
         bool,
         typer.Option(
@@ -179,7 +183,8 @@ def check(
         from ocbnn.estimators import load
         from ocbnn.rules.files import load_rules
 
-        posterior = load(model).posterior_
+        estimator = load(model)
+        posterior = estimator.posterior_
         given = None if rules is None else load_rules(rules, posterior.schema)
         if given is None and not posterior.rules:
             raise command.InputError(
@@ -187,6 +192,13 @@ def check(
             )
         with voice.hearing_warnings():
             report = check_rules(posterior, given, points=points, key=seed, by=by)
+            if prove:
+                from ocbnn.proof import prove as proved
+                from ocbnn.proof import with_proofs
+
+                known = estimator.proof_ if given is None else None
+                found = known or proved(posterior, given, key=seed, progress=not (quiet or json))
+                report = with_proofs(posterior, report, found)
         unmet = [each.name for each in report if each.verdict == "unmet"]
         doubtful = [each.name for each in report if each.verdict not in ("met", "unmet")]
         if json:
@@ -207,7 +219,9 @@ def enforce(
     method: Annotated[
         str,
         typer.Option(
-            metavar="METHOD", help="'truncate' restricts predictions; 'draws' keeps the draws that obey."
+            metavar="METHOD",
+            help="'truncate' restricts predictions; 'draws' keeps the draws that obey wherever they were "
+            "tried; 'proved' those that are proved to obey everywhere.",
         ),
     ] = "truncate",
     quiet: command.Quiet = False,
@@ -215,8 +229,8 @@ def enforce(
 ) -> None:
     """Make a copy of a model whose predictions cannot break its rules.
 
-    'truncate' works with any model, prediction by prediction. 'draws' says something about the whole
-    function, and needs draws that obey. Rules about distributions cannot be enforced.
+    'truncate' works with any model, prediction by prediction. 'draws' and 'proved' say something about the
+    whole function, and need draws that obey. Rules about distributions cannot be enforced.
 
     Example:  ocbnn enforce model/ --method truncate --out enforced/
     """
@@ -225,7 +239,9 @@ def enforce(
         from ocbnn.estimators.folder import load_all, save
 
         if method not in METHODS:
-            raise command.InputError(f"--method is {' or '.join(METHODS)}, not {method!r}.")
+            raise command.InputError(
+                f"--method is {', '.join(METHODS[:-1])} or {METHODS[-1]}, not {method!r}."
+            )
         require_folder(out, "model", [model])
         estimator, without, _ = load_all(model)
         if not estimator.posterior_.rules:
@@ -235,6 +251,10 @@ def enforce(
         # The figures beside the model are those before enforcement: a report gathers them again.
         save(out, enforced, without)
         before, after = len(estimator.posterior_.flat), len(enforced.posterior_.flat)
+        if method == "proved":
+            voice.say(
+                f"{after:,} of {before:,} draws are proved to obey every rule everywhere, and are kept."
+            )
         if method == "draws":
             voice.say(f"{after:,} of {before:,} draws obey every rule at every point tried, and are kept.")
         voice.say(f"Saved in {out}: its predictions cannot break the deterministic rules.")
@@ -266,6 +286,7 @@ def report(
         from ocbnn.cli.tables import read_unseen, require_writable, shown_name
         from ocbnn.estimators.folder import load_all
         from ocbnn.report import gather, write
+        from ocbnn.report.build import with_proof
         from ocbnn.report.sections import places
 
         require_writable(out, [table])
@@ -283,10 +304,87 @@ def report(
                     frame=rows,
                     seed=seed,
                     enforcement=estimator.enforcement_,
+                    proofs=estimator.proof_,
                     sources={} if table is None else {"table": shown_name(table)},
                 )
+            elif estimator.proof_ is not None:
+                evidence = with_proof(evidence, estimator.posterior_, estimator.proof_)
             page = write(evidence, estimator.posterior_, out)
         voice.say(f"Written: {page}, and its figures in {page.with_suffix('.json')}.")
+
+
+def prove(
+    model: command.ModelFolder,
+    rules: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Other rules to prove; default: the model's own, and it is kept."),
+    ] = None,
+    boxes: Annotated[int, typer.Option(min=1, help="Boxes that each draw may take, for each rule.")] = 2000,
+    seconds: Annotated[float, command.number("Seconds for all rules together.", min=0.001)] = 300.0,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Bound every box of the proof that is kept with the model again.")
+    ] = False,
+    seed: command.Seed = 0,
+    json: command.AsJson = False,
+    quiet: command.Quiet = False,
+    debug: command.Debug = False,
+) -> None:
+    """Prove draw by draw that a model obeys its rules at every input, not only where it was tried.
+
+    What is proved of the model's own rules is kept with it, with the boxes, and `--verify` goes through them
+    again. Undecided draws count as violating.
+
+    Exit code 1: `--verify` finds that a proof does not hold.
+
+    Example:  ocbnn prove model/ --seconds 60
+    """
+    with command.session(debug, quiet, aside=json) as voice:
+        from ocbnn.cli.voice import print_json, show_proof
+        from ocbnn.estimators.folder import load_all, save
+        from ocbnn.rules.files import load_rules
+
+        estimator, without, evidence = load_all(model)
+        posterior = estimator.posterior_
+        if verify:
+            _verify_proofs(estimator, voice, json, model)
+            return
+        given = None if rules is None else load_rules(rules, posterior.schema)
+        if given is None and not posterior.rules:
+            raise command.InputError(f"{model} was fitted without rules; give some to prove: --rules FILE.")
+        with voice.hearing_warnings():
+            progress = not (quiet or json)
+            found = estimator.prove(rules=given, boxes=boxes, seconds=seconds, key=seed, progress=progress)
+        if given is None:
+            save(model, estimator, without, evidence)
+        if json:
+            print_json({"unproved": found.unproved._asdict(), "rules": [each.to_json() for each in found]})
+            return
+        for each in found:
+            show_proof(voice, each, posterior.schema)
+        if given is None:
+            voice.say(f"Kept in {model}, with its boxes: ocbnn prove {model} --verify.", "dim")
+
+
+def _verify_proofs(estimator: Any, voice: Voice, json: bool, model: Path) -> None:
+    from ocbnn.cli.voice import print_json
+    from ocbnn.proof import verify_proof
+
+    if estimator.proof_ is None:
+        raise command.InputError(f"{model} holds no proof yet: ocbnn prove {model} makes one.")
+    proofs = [each for each in estimator.proof_ if not each.reason]
+    found = [verify_proof(estimator.posterior_, each) for each in proofs]
+    if json:
+        print_json({"holds": all(each.holds for each in found), "rules": [each._asdict() for each in found]})
+    for each in found:
+        if each.holds:
+            voice.say(f"{each.name}: {each.draws:,} draws, {each.boxes:,} boxes: all bounded again.", "green")
+        else:
+            voice.warn(
+                f"{each.name}: the proof does not hold: its boxes prove {each.proved:,} of {each.draws:,} "
+                f"draws{'' if each.whole else ', and are not all of the region'}. Prove it again."
+            )
+    if not all(each.holds for each in found):
+        raise typer.Exit(command.FOUND)
 
 
 def verify(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ocbnn.checking.results import RuleCheck
     from ocbnn.inference.result import RuleOutcome
     from ocbnn.linting import Finding
+    from ocbnn.proof.results import RuleProof
     from ocbnn.rules.constraint import Constraint
     from ocbnn.schema import Schema
 
@@ -35,6 +36,7 @@ FIGURES: Mapping[str, str] = {
     "epsilon_mean": "violated, over draws and points",
     "epsilon_worst": "violated at the worst point",
     "draws_violating": "draws that violate it anywhere",
+    "draws_unproved": "draws not proved to keep it everywhere",
     "points_violating": "points whose prediction violates it",
     "mass_outside": "probability outside of what is allowed",
 }
@@ -177,6 +179,25 @@ def show_check(voice: Voice, found: RuleCheck, schema: Schema) -> None:
         figures = {"violated": group.epsilon_mean, **group.divergences}
         shown = [f"{name.replace('_', ' ')} {_with_ends(each)}" for name, each in figures.items() if each]
         voice.say(f"    {group.group}: {', '.join(shown)}")
+
+
+def show_proof(voice: Voice, proof: RuleProof, schema: Schema) -> None:
+    """How many draws keep one rule everywhere, over what that is said, and a point that violates it."""
+    from ocbnn.proof.results import REJECTED
+
+    if proof.reason:
+        voice.say(f"not proved: {proof.name}: {proof.reason}.", "yellow")
+        return
+    counts, kept = proof.counts, int((proof.status != REJECTED).sum())
+    style = "green" if counts["proved"] == kept else "yellow" if not counts["refuted"] else None
+    voice.say(f"{proof.name}: {counts['proved']:,} of {kept:,} draws are proved to keep it everywhere", style)
+    voice.say(f"  {proof.text}")
+    voice.say(f"  over {proof.over}", "dim")
+    voice.say(f"  refuted: {counts['refuted']:,}; undecided: {counts['undecided']:,}")
+    voice.say(f"  not proved: {_with_ends(proof.unproved)} of the posterior")
+    voice.say(f"  {proof.boxes:,} boxes in {proof.seconds:.1f} s", "dim")
+    for point in list(proof.points.values())[:1]:
+        voice.say(f"  a draw violates it at {in_words(point, schema)}", "dim")
 
 
 def _with_ends(figure: Figure) -> str:

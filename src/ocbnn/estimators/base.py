@@ -36,8 +36,9 @@ from ocbnn.schema.table import declarations
 if TYPE_CHECKING:
     from ocbnn.checking.results import RuleChecks
     from ocbnn.posterior.conflict import Conflict
+    from ocbnn.proof.results import Proofs
 
-Enforcement = Literal["truncate", "draws"]
+Enforcement = Literal["truncate", "draws", "proved"]
 
 
 class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -69,6 +70,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     outcomes_: tuple[RuleOutcome, ...]
     enforcement_: Enforcement | None
     rejection_: Rejection | None
+    proof_: Proofs | None
     n_features_in_: int
 
     # The fit ------------------------------------------------------------------------------------------------
@@ -130,7 +132,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         self.posterior_ = Posterior.from_result(result)
         self.rules_ = tuple(term.rule for term in self.posterior_.rules)
         self.outcomes_ = result.rules
-        self.enforcement_, self.rejection_ = None, None
+        self.enforcement_, self.rejection_, self.proof_ = None, None, None
         return result
 
     def _schema(self, X: Any, frame: pd.DataFrame, target: pd.Series) -> Schema:
@@ -347,15 +349,36 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         check_rules(self.posterior_, **{**options, "rules": ()})
         return check_rules(self.without_data(), **options)
 
+    def prove(self, **options: Any) -> Proofs:
+        """Prove, refute or leave undecided that each draw keeps each rule everywhere in its region.
+
+        The proof of the fit's own rules is kept as `proof_`, and saved with the estimator.
+
+        Args:
+            options: of `proof.prove`: budgets of `boxes` and `seconds`, `progress`; `rules=` as in the
+                constructor.
+        """
+        from ocbnn.proof import prove
+
+        check_is_fitted(self)
+        options = self._with_read_rules(options)
+        defaults.require_options(prove, options)
+        proofs = prove(self.posterior_, **options)
+        if options.get("rules") is None:
+            self.proof_ = proofs
+        return proofs
+
     def enforce(self, method: Enforcement = "truncate", **options: Any) -> Self:
         """A fitted copy whose predictions cannot break the deterministic rules.
 
         Args:
             method: "truncate" restricts the predictive at every asked row to what is allowed there; "draws"
                 keeps only draws that obey at every one of many points, which says something about the
-                function everywhere, and needs draws that do.
+                function everywhere, and needs draws that do; "proved" keeps only draws that are proved to
+                obey at every input.
             options: `rules=` as in the constructor, the fit's own unless given; for "draws" also those of
-                `posterior.enforce.reject`, whose account (how many draws were kept) is `rejection_`.
+                `posterior.enforce.reject`, whose account (how many draws were kept) is `rejection_`; for
+                "proved" those of `prove`, which is asked again only where there are any.
 
         Raises:
             EnforcementError: no draw survives, or there is no rule to enforce.
@@ -371,8 +394,14 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             enforced.posterior_ = replace(
                 self.posterior_, truncated=truncate(self.posterior_, **options).rules
             )
+        elif method == "proved":
+            from ocbnn.proof import keep_proved
+
+            proofs = self.proof_ if self.proof_ is not None and not options else self.prove(**options)
+            enforced.posterior_ = keep_proved(self.posterior_, proofs, options.get("rules"))
+            enforced.proof_ = None if options.get("rules") is not None else proofs
         else:
-            raise OCBNNError(f'Rules are enforced by "truncate" or by "draws", not by {method!r}.')
+            raise OCBNNError(f'Rules are enforced by "truncate", "draws" or "proved", not by {method!r}.')
         enforced.enforcement_ = method
         return enforced
 

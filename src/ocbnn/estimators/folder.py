@@ -3,6 +3,7 @@
 model/…                 the posterior, with how the estimator is made again (posterior/folder.py)
 model/without_rules/    its twin, fitted without the rules
 model/evidence.json     figures on the rows held out
+model/proof.*           what is proved of its rules, with the boxes
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ocbnn.model.priors import Prior
 from ocbnn.posterior.draws import Posterior, rule_provenance
 from ocbnn.posterior.enforce import truncate
 from ocbnn.posterior.folder import KIND, Loaded, pack_posterior, unpack_posterior
+from ocbnn.proof.certificate import pack_proofs, unpack_proofs
 from ocbnn.rules.constraint import Constraint
 from ocbnn.storage.documents import json_bytes
 from ocbnn.storage.folders import Folder, read_folder, write_folder
@@ -54,7 +56,7 @@ class EstimatorValues:
     features: int
     feature_names: list[str] | None
     label_dtype: str | None
-    enforcement: Literal["truncate", "draws"] | None
+    enforcement: Literal["truncate", "draws", "proved"] | None
     class_weights: list[float] | None = None
 
 
@@ -83,6 +85,8 @@ def save(
     files = pack_posterior(estimator.posterior_, _pack_estimator(estimator))
     if without is not None:
         files |= {f"{WITHOUT_RULES}/{name}": content for name, content in pack_posterior(without).items()}
+    if estimator.proof_ is not None:
+        files |= pack_proofs(estimator.proof_)
     if evidence is not None:
         files[EVIDENCE] = json_bytes(plain(evidence))
     write_folder(path, KIND, files)
@@ -168,7 +172,9 @@ def unpack_estimator(folder: Folder) -> OCBNNEstimator:
     if loaded.estimator is None:
         raise FileError("it holds a posterior without an estimator: ocbnn.posterior.folder.load(path).")
     try:
-        return _restored(restored(EstimatorValues, loaded.estimator, "The estimator"), loaded)
+        estimator = _restored(restored(EstimatorValues, loaded.estimator, "The estimator"), loaded)
+        estimator.proof_ = unpack_proofs(folder, loaded.posterior.mask.shape)
+        return estimator
     except (TypeError, ValueError, KeyError) as error:
         raise (
             error if isinstance(error, FileError) else FileError(f"The estimator is damaged: {error}")
@@ -200,6 +206,7 @@ def _restored(stored: EstimatorValues, loaded: Loaded) -> OCBNNEstimator:
     estimator.posterior_ = posterior
     estimator.outcomes_ = ()
     estimator.enforcement_, estimator.rejection_ = stored.enforcement, None
+    estimator.proof_ = None
     if isinstance(estimator, OCBNNClassifier):
         dtype = _label_dtype(stored.label_dtype or "O")
         estimator._label_dtype = dtype

@@ -114,12 +114,13 @@ class PlotMethods(OCBNNEstimator):
         if not isinstance(path, str | os.PathLike):
             raise OCBNNError(f"The path of the report is text or a Path, not {path!r}.")
         table, target = self._rows_and_target(X, y) or (None, None)
-        require_options(gather, options, ours=("frame", "y", "enforcement"))
+        require_options(gather, options, ours=("frame", "y", "enforcement", "proofs"))
         positive(options.get("points", 1), "points")
         can_compare = self.posterior_.model.data is not None and self.posterior_.rules
         if compare and can_compare and "without" not in options:
             options["without"] = self._twin(())
-        evidence = gather(self.posterior_, frame=table, y=target, enforcement=self.enforcement_, **options)
+        known: dict[str, Any] = {"enforcement": self.enforcement_, "proofs": self.proof_}
+        evidence = gather(self.posterior_, frame=table, y=target, **known, **options)
         return write(evidence, self.posterior_, path)
 
     def _beside(self, X: Any, y: Any) -> pd.DataFrame | None:

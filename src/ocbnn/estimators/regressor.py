@@ -56,8 +56,9 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
         rules_: the rules as constraints.
         posterior_: draws with their model and provenance.
         outcomes_: how each rule fared.
-        enforcement_: "truncate" or "draws" on what `enforce` gives back, else None.
+        enforcement_: "truncate", "draws" or "proved" on what `enforce` gives back, else None.
         rejection_: after `enforce("draws")`: how many draws were kept, by chain and by rule.
+        proof_: after `prove`: which draws keep which rule everywhere.
 
     >>> model = OCBNNRegressor(rules=["if x0 > 2 then y >= 0"])
     """

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from ocbnn import regions
 from ocbnn.checking.check import check_rules
 from ocbnn.checking.draws import POINTS, evenly, raw_point, rule_name
+from ocbnn.checking.results import RuleChecks
 from ocbnn.errors import OCBNNError
 from ocbnn.linting import lint
 from ocbnn.model.conditional import RuleTerm
@@ -22,6 +23,7 @@ from ocbnn.plots.figures import chain_figures
 from ocbnn.plots.slices import sliced
 from ocbnn.posterior.conflict import change_sizes
 from ocbnn.posterior.draws import Posterior, function_blocks
+from ocbnn.proof import Proofs, with_proofs
 from ocbnn.report import sections
 from ocbnn.report.evidence import VERSION, BandFacts, Evidence, RunFacts, fingerprint
 from ocbnn.report.facts import HeldOut, calibration_facts, held_out, performance, prior_facts, rule_facts
@@ -160,7 +162,8 @@ def gather(
     y: Any = None,
     seed: int = 0,
     points: int = POINTS,
-    enforcement: Literal["truncate", "draws"] | None = None,
+    enforcement: Literal["truncate", "draws", "proved"] | None = None,
+    proofs: Proofs | None = None,
     sources: Mapping[str, str] | None = None,
 ) -> Evidence:
     """Everything a report says, as results of checks and plain figures.
@@ -173,6 +176,7 @@ def gather(
         seed: of the points that rules are checked at.
         points: how many for each rule.
         enforcement: how predictions are made to obey, where they are.
+        proofs: what is proved of the posterior's rules.
         sources: names of what went in, such as {"table": "patients.csv", "rules": "rules.yaml"}.
 
     Raises:
@@ -186,6 +190,8 @@ def gather(
     without = without if posterior.rules else None
     rows = held_out(posterior, frame, y, seed)
     checks = check_rules(posterior, points=points, key=seed)
+    if proofs is not None:
+        checks = with_proofs(posterior, checks, proofs)
     other = None
     if without is not None:
         other = check_rules(without, posterior.rules, points=points, key=seed, ascent=False)
@@ -216,6 +222,13 @@ def gather(
         provenance={name: known for name, known in posterior.provenance.items() if name not in LEFT_OUT},
         further={each.name: each.gather(material) for each in sections.SECTIONS if each.gather is not None},
     )
+
+
+def with_proof(evidence: Evidence, posterior: Posterior, proofs: Proofs) -> Evidence:
+    """Evidence that was gathered before anything was proved, with what is proved now."""
+    checks = with_proofs(posterior, RuleChecks(tuple(rule.check for rule in evidence.rules), None), proofs)
+    rules = zip(evidence.rules, checks, strict=True)
+    return replace(evidence, rules=tuple(replace(rule, check=check) for rule, check in rules))
 
 
 def _run(posterior: Posterior) -> RunFacts:

@@ -132,6 +132,10 @@ def _rule_sentences(evidence: Evidence) -> list[str]:
             "Predictions are also restricted to what the rules allow (truncation), so that no prediction "
             "violates them. The figures here describe the model before that."
         )
+    if evidence.enforcement == "proved":
+        said.append(
+            "Only draws that are proved to satisfy the rules at every input of their regions have been kept."
+        )
     if evidence.enforcement == "draws":
         said.append("Draws that were found to violate a rule have been rejected.")
     return said
@@ -212,6 +216,7 @@ def rule_figures(rule: RuleFacts) -> tuple[tuple[str, str, Figure], ...]:
         ("Violated on average, over cases and draws", "epsilon_mean", check.epsilon_mean),
         ("Draws that violate it in the worst case found", "epsilon_worst", check.epsilon_worst),
         ("Draws that violate it in at least one case tried", "draws_violating", check.draws_violating),
+        ("Draws not proved to satisfy it everywhere", "draws_unproved", check.draws_unproved),
         ("Cases whose single prediction violates it", "points_violating", check.points_violating),
         ("Probability given to forbidden classes", "mass_outside", check.mass_outside),
     ]

@@ -23,6 +23,7 @@ from ocbnn.errors import OCBNNError
 from ocbnn.rules.divergences import class_divergences, moment_gaps, normal_divergences
 
 if TYPE_CHECKING:
+    from ocbnn.rules.bounding import Boxes, MarginBound
     from ocbnn.rules.ranges import Ranges
     from ocbnn.schema import Schema, Target
 
@@ -282,6 +283,14 @@ class Requirement(abc.ABC):
 
     def ranges(self, schema: Schema, tolerance: float) -> Ranges | None:
         """What it asks at any x, with ends that are affine in x, for exact lint; None: judged at points."""
+        return None
+
+    def bound(self, boxes: Boxes, schema: Schema, units: Units) -> MarginBound | None:
+        """How large its margin can be anywhere in a box, for proofs; None: it cannot be bounded.
+
+        A bound of at most 0 has to mean that the margin is at most 0 at every point of the box; only its
+        sign matters, and its length where boxes are compared.
+        """
         return None
 
     def words(self, demand: Any, schema: Schema) -> str | None:

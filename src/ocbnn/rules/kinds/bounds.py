@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ocbnn.language.expressions import Condition, columns, name_text, text
+from ocbnn.rules.bounding import Boxes, MarginBound, compared, formula_reading
 from ocbnn.rules.formulas import allowed_intervals, bounds_text, read_formula
 from ocbnn.rules.margins import outside
 from ocbnn.rules.ranges import Ranges, formula_ranges
@@ -82,6 +83,12 @@ class Bounds(Requirement):
 
     def ranges(self, schema: Schema, tolerance: float) -> Ranges | None:
         return formula_ranges(self.formula, None, schema)
+
+    def bound(self, boxes: Boxes, schema: Schema, units: Units) -> MarginBound | None:
+        """Comparison by comparison: the largest of all that have to hold, the smallest of alternatives."""
+        bound = MarginBound(boxes, np.ones((1, 1, 1)))
+        margin = formula_reading(self.formula, lambda *pair: compared(bound, 0, units, *pair))
+        return None if margin is None else replace(bound, margin=margin)
 
     def words(self, demand: Intervals, schema: Schema) -> str | None:
         if not self.columns():

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ocbnn.language.expressions import Condition, Expression, Probability, columns, text
+from ocbnn.language.enclosures import enclose
+from ocbnn.language.expressions import (
+    Condition,
+    Expression,
+    Probability,
+    affine_in_output,
+    columns,
+    minus,
+    text,
+)
 from ocbnn.language.reading import require_probability
+from ocbnn.rules.bounding import Boxes, Floats, MarginBound, Reading, Upper, formula_reading
 from ocbnn.rules.formulas import (
     allowed_intervals,
     at_points,
@@ -75,6 +85,46 @@ class ProbabilityBounds(Requirement):
     def against(self, demand: Shares, observed: np.ndarray) -> None:
         """One row has an outcome, not a probability: it cannot contradict a bound on one."""
         return
+
+    def bound(self, boxes: Boxes, schema: Schema, units: Units) -> MarginBound | None:
+        """From differences of logits: P(members) = 1 / (1 + Σ_others 1 / Σ_members exp(member − other))."""
+        known = target_of(schema).classes
+        members = [index for index, label in enumerate(known) if label in self.classes]
+        others = [index for index in range(len(known)) if index not in members]
+        logits = np.eye(len(known))
+        rows = [logits[member] - logits[other] for other in others for member in members]
+        bound = MarginBound(boxes, np.array(rows or [np.zeros(len(known))])[:, None])
+        pairs = [(bound.reading(row, -1.0), bound.reading(row, 1.0)) for row in range(len(bound.rows))]
+
+        def share(upper: Upper, end: int) -> Floats:
+            sign = (-1.0, 1.0)[end]
+            with np.errstate(over="ignore", divide="ignore"):
+                odds = np.exp([sign * pair[end](upper) for pair in pairs])
+                if not rows:
+                    return np.ones_like(odds[0])
+                ahead = odds.reshape(len(others), len(members), -1).sum(axis=1)
+                return 1.0 / (1.0 + (1.0 / ahead).sum(axis=0))
+
+        def atom(left: Expression, sign: str, right: Expression) -> Reading | None:
+            form = None if sign in ("=", "!=") else affine_in_output(minus(left, right))
+            if form is None:
+                return None
+            turn = 1.0 if sign in ("<", "<=") else -1.0
+            slope, intercept = (enclose(part, boxes.columns) for part in form)
+
+            def margin(upper: Upper) -> Floats:
+                # Affine in the slope and in P: the largest value is at the ends of both.
+                ends = [turn * each * share(upper, end) for each in slope for end in (0, 1)]
+                largest = np.max(ends, axis=0) + (intercept[1] if turn > 0 else -intercept[0])
+                # `P <= 1` and `P >= 0` hold however P is rounded.
+                whole = np.max([turn * each * p for each in slope for p in (0.0, 1.0)], axis=0)
+                vacuous = whole + (intercept[1] if turn > 0 else -intercept[0]) <= 0
+                return np.where(vacuous, -1.0, largest)
+
+            return margin
+
+        margin = formula_reading(self.formula, atom)
+        return None if margin is None else replace(bound, margin=margin)
 
     def ranges(self, schema: Schema, tolerance: float) -> Ranges | None:
         return formula_ranges(self.formula, class_indices(self.classes, schema), schema)

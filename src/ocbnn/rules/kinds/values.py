@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ocbnn.language.expressions import Expression, columns, name_text, number_text, text
+from ocbnn.language.expressions import (
+    Expression,
+    Number,
+    Output,
+    columns,
+    minus,
+    name_text,
+    number_text,
+    plus,
+    text,
+)
 from ocbnn.language.reading import normalised
+from ocbnn.rules.bounding import Boxes, MarginBound, compared, joined
 from ocbnn.rules.formulas import (
     MOST_COMPARISONS,
     at_points,
@@ -91,6 +102,23 @@ class Values(Requirement):
     def ranges(self, schema: Schema, tolerance: float) -> Ranges | None:
         alternatives = [((None, expression),) for expression, _ in self.values]
         return around(schema, alternatives, self._within(schema), pulls=True)
+
+    def bound(self, boxes: Boxes, schema: Schema, units: Units) -> MarginBound | None:
+        """Between the ends of the margin around one of the values."""
+        bound, margin = MarginBound(boxes, np.ones((1, 1, 1))), Number(self._within(schema))
+        near = [
+            joined(
+                [
+                    compared(bound, 0, units, Output(), "<=", plus(value, margin)),
+                    compared(bound, 0, units, Output(), ">=", minus(value, margin)),
+                ],
+                together=True,
+            )
+            for value, weight in self.values
+            if weight > 0
+        ]
+        nearest = joined(near, together=False)
+        return None if nearest is None else replace(bound, margin=nearest)
 
     def words(self, demand: Peaks, schema: Schema) -> str:
         name = name_text(target_of(schema).name)
