@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ocbnn.rules.kinds import bounds, classes, distribution, probability, values
+from ocbnn.rules.kinds import (
+    bounds,
+    classes,
+    contrast,
+    distribution,
+    invariance,
+    probability,
+    slope,
+    together,
+    values,
+)
 from ocbnn.rules.requirement import Requirement
 
 if TYPE_CHECKING:
@@ -18,7 +28,16 @@ if TYPE_CHECKING:
 
 Reader = Callable[["Sentence", "Branch", "Target"], Requirement | None]
 
-READERS: list[Reader] = [distribution.read, probability.read, classes.read, values.read, bounds.read]
+RELATIONS: list[together.Reader] = [slope.read, contrast.read, invariance.read]
+"""Readers of kinds that compare outputs at several inputs; `and` joins them."""
+READERS: list[Reader] = [
+    together.reader(RELATIONS),
+    distribution.read,
+    probability.read,
+    classes.read,
+    values.read,
+    bounds.read,
+]
 
 
 def read_requirement(sentence: Sentence, tree: Branch, target: Target) -> Requirement:
