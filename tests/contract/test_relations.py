@@ -30,6 +30,7 @@ RULES = {
     "limit": "if z > 0 then y changes by at most 1 per x",
     "contrast": "always y with group = b <= y with group = a - 0.5",
     "invariance": "always y does not depend on x by more than 1",
+    "shape": "always y is convex in z and y decreases with x",
     "together": "always y decreases with x and y does not depend on group by more than 0.5",
 }
 
@@ -132,3 +133,18 @@ def test_log_y_is_related_in_units_of_y() -> None:
     schema = Schema.infer(frame, target="y", columns={"y": {"transform": "log"}})
     model = Model.build(frame=frame, schema=schema, rules=rules, hidden=(), noise=0.3)
     assert np.isfinite(model.log_density(model.initial(0)))
+
+
+def test_groups_have_equal_means_over_the_rows_of_the_table() -> None:
+    rule = "always mean y is equal over group within 0.2"
+    model = fitted([rule])
+    (outcome,) = model.outcomes_
+    assert outcome.violation < 0.05
+    check = model.check_rules()[0]
+    assert check.points == len(table())
+    rows = table()
+    predicted = model.predict(rows.drop(columns="y"))
+    means = pd.Series(predicted).groupby(rows["group"]).mean()
+    assert abs(means["a"] - means["b"]) < 0.2
+    before = fitted(None).predict(rows.drop(columns="y"))
+    assert abs(pd.Series(before).groupby(rows["group"]).mean().diff().iloc[-1]) > 0.2

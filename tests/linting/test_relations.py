@@ -95,3 +95,15 @@ def test_rows_that_contradict_each_other_are_counted_and_the_first_ten_named():
     assert finding.rows[:2] == ("0 and 1", "2 and 3")
     assert len(finding.rows) == 10
     assert lint([parse_rule("always y decreases with x", schema)], schema, frame) == ()
+
+
+def test_groups_that_are_too_small_are_named():
+    schema = Schema((number("x"), DOSES.column("drug")), Target("y", "regression"))
+    frame = pd.DataFrame({"x": np.zeros(60), "drug": ["a"] * 40 + ["b"] * 20, "y": np.zeros(60)})
+    rules = [parse_rule("always mean y is equal over drug within 1", schema)]
+    (finding,) = lint(rules, schema, frame)
+    assert (finding.kind, finding.severity, finding.count) == ("unobserved", "warning", 20)
+    assert "b (20)" in finding.text
+    (finding,) = lint(rules, schema, frame[:40])
+    assert (finding.kind, finding.severity) == ("empty-output", "error")
+    assert lint(rules, schema) == ()

@@ -63,6 +63,8 @@ def test_the_page_has_examples_of_everything():
         "Limit",
         "Contrast",
         "Invariance",
+        "Shape",
+        "Parity",
         "Together",
     }
 

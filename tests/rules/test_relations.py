@@ -8,6 +8,8 @@ from language_schemas import COLOURS, DOSES
 from ocbnn.rules import parse_rule
 from ocbnn.rules.kinds.contrast import Contrast
 from ocbnn.rules.kinds.invariance import Invariance
+from ocbnn.rules.kinds.parity import Parity
+from ocbnn.rules.kinds.shape import Shape
 from ocbnn.rules.kinds.slope import Limit, Trend
 from ocbnn.rules.kinds.together import Together
 
@@ -50,6 +52,10 @@ MEANINGS = [
     (DOSES, "always y changes by at most 2 per per", Limit((), "per", 2.0)),
     (DOSES, "always y changes by at most 2 per 3 per", Limit((), "per", 2.0, 3.0)),
     (DOSES, "always y with with = 1 >= y with with = 0", Contrast((), "with", 1.0, 0.0, ">=")),
+    (DOSES, "always y is convex in dose", Shape((), "dose", True)),
+    (DOSES, "always y is concave in mean", Shape((), "mean", False)),
+    (DOSES, "if mean is above 3 then mean y is equal over drug within 2 mmHg", Parity((), "drug", 2.0)),
+    (COLOURS, "always mean P(label = green) is equal over smoker", Parity(("green",), "smoker")),
     (COLOURS, "always P(label = green) increases with x1", Trend(("green",), "x1", True)),
     (
         COLOURS,

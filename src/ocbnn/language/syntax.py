@@ -276,9 +276,13 @@ def _hint(token: Token, before: Token | None) -> str | tuple[str, Token] | None:
 
 RELATIONS = (
     "`y increases with x` (rises, grows; decreases, falls), `y changes by at most 2 per x`, "
-    "`y does not depend on x`, `y with x = 1 >= y with x = 0`"
+    "`y does not depend on x`, `y with x = 1 >= y with x = 0`, "
+    "`y is convex in x` (concave), `mean y is equal over x within 2`"
 )
-_RELATING = ("increases", "rises", "grows", "decreases", "falls", "changes", "does", "depends", "with")
+_RELATING = (
+    *("increases", "rises", "grows", "decreases", "falls", "changes", "does", "depends", "with"),
+    *("is", "equal", "convex", "concave"),
+)
 
 
 def _near_relation(word: str) -> bool:

@@ -60,5 +60,5 @@ def lint(
             findings += data_conflicts(subject, rows, schema)
     findings += contradictions(sound, space)
     findings += implied(sound, space)
-    findings += findings_between(relations, sound, schema)
+    findings += findings_between(relations, sound, schema, rows)
     return by_gravity(findings)

@@ -16,7 +16,7 @@ import numpy as np
 from ocbnn.language.expressions import name_text, number_text
 from ocbnn.linting.findings import Finding, at_input, quoted, raw_input
 from ocbnn.linting.geometry import Bools, Floats
-from ocbnn.linting.single import Rows
+from ocbnn.linting.single import FEWEST_ROWS, Rows
 from ocbnn.linting.subjects import Subject, view
 from ocbnn.rules.ranges import class_indices
 from ocbnn.schema import Label, Schema
@@ -51,11 +51,13 @@ Differences = dict[tuple[Label, ...], tuple[Floats, Floats]]
 
 
 def findings_between(
-    relations: Sequence[Subject], others: Sequence[Subject], schema: Schema
+    relations: Sequence[Subject], others: Sequence[Subject], schema: Schema, rows: Rows | None
 ) -> Iterator[Finding]:
     """Relations that contradict each other, and relations against rules about single outputs."""
     for one in relations:
         yield from _nothing_compared(one, schema)
+        if rows is not None:
+            yield from _small_groups(one, rows, schema)
     for one, other in combinations(relations, 2):
         yield from _against_relation(one, other, schema)
     for relation in relations:
@@ -98,6 +100,33 @@ def _nothing_compared(subject: Subject, schema: Schema) -> Iterator[Finding]:
             "error",
             f"The rule compares nothing: no two inputs of its region differ in {names} alone. Widen its "
             "condition, or leave the rule out.",
+        )
+
+
+def _small_groups(subject: Subject, rows: Rows, schema: Schema) -> Iterator[Finding]:
+    name = subject.rule.requirement.groups()
+    if name is None:
+        return
+    column = schema.column(name)
+    groups = rows.coded[subject.rule.applies(rows.coded, schema), schema.index(name)]
+    labels = column.levels or (0, 1)
+    counts = {label: int((groups == code).sum()) for code, label in enumerate(labels)}
+    filled = sum(count > 0 for count in counts.values())
+    if filled < 2:
+        yield subject.finding(
+            "empty-output",
+            "error",
+            f"The rule compares nothing: of the groups of {name_text(name)}, {filled} have any of the "
+            f"{len(groups)} rows in its region. Widen its condition, or leave the rule out.",
+        )
+    small = [f"{label} ({count})" for label, count in counts.items() if 0 < count < FEWEST_ROWS]
+    if filled > 1 and small:
+        yield subject.finding(
+            "unobserved",
+            "warning",
+            f"Groups of {name_text(name)} with few rows: {', '.join(small)}. A mean over fewer than "
+            f"{FEWEST_ROWS} rows says little about the group; join small groups, or widen the condition.",
+            count=sum(count for count in counts.values() if 0 < count < FEWEST_ROWS),
         )
 
 

@@ -206,6 +206,23 @@ class Requirement(abc.ABC):
         inputs = points[:, : len(schema.columns)]
         return inputs[None] if self.inputs is None else inputs[:, None]
 
+    def population(
+        self, rows: np.ndarray, schema: Schema, generator: np.random.Generator
+    ) -> np.ndarray | None:
+        """Which of the table's rows in the region `(n, Q)` are the population; None: points are sampled.
+
+        For kinds whose points make one case.
+        """
+        return None
+
+    def along(self) -> tuple[str, ...]:
+        """Columns along which a picture shows best what it asks."""
+        return ()
+
+    def groups(self) -> str | None:
+        """The column whose groups it compares."""
+        return None
+
     def require_region(self, region: Region) -> None:
         """Raise a `RuleError` where a rule of this kind cannot have such a region."""
         return

@@ -219,6 +219,72 @@ def test_probabilities_of_many_classes():
     assert (found_margins("always P(label = green) falls with dose", THREE, probabilities) <= 0).all()
 
 
+@pytest.mark.parametrize(
+    ("bend", "convex", "concave"), [(1.0, True, False), (-1.0, False, True), (0.0, True, True)]
+)
+def test_the_second_difference_is_that_of_a_parabola(bend, convex, concave):
+    def function(coded):
+        return bend * coded[:, 0] ** 2 + 7 * coded[:, 0] + coded[:, 1]
+
+    for form, obeyed in (("convex", convex), ("concave", concave)):
+        found = found_margins(f"always y is {form} in x", TWO, function)
+        # Over the range of 6 a parabola lies bend · 6² / 4 below its chord.
+        sign = 1 if form == "concave" else -1
+        assert np.allclose(found, sign * bend * 9 - 0.01 * UNIT)
+        assert (found <= 0).all() == obeyed
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_worst_bend_is_that_of_all_triples_on_a_grid(seed):
+    function = random_function(seed)
+    x, worst = np.linspace(-3, 3, 61), -np.inf
+    for z in np.linspace(-3, 3, 25):
+        y = function(np.column_stack([x, np.full(61, z)]))
+        for half in range(3, 31):
+            above = y[half:-half] - (y[2 * half :] + y[: -2 * half]) / 2
+            worst = max(worst, (above / (2 * half / 60) ** 2).max())
+    found = found_margins("always y is convex in x", TWO, function, 4096)
+    assert found.max() == pytest.approx(worst - 0.01 * UNIT, rel=0.15, abs=0.2)
+
+
+def test_whole_numbers_are_bent_at_whole_numbers():
+    found = found_margins("always y is convex in visits", DOSES, lambda c: c[:, 9] ** 2)
+    assert (found <= 0).all()
+    assert (found_margins("always y is concave in visits", DOSES, lambda c: c[:, 9] ** 2) > 0).any()
+
+
+ROWS = np.column_stack(
+    [np.linspace(0, 10, 40), *np.zeros((5, 40)), np.repeat([0.0, 1.0, 2.0], [20, 15, 5]), *np.zeros((5, 40))]
+)
+"""Rows of the schema `DOSES`, in three groups of `drug`."""
+
+
+def test_parity_is_the_largest_difference_of_group_means_over_the_rows():
+    constraint = parse_rule("if dose > 2 then mean y is equal over drug within 0.5", DOSES)
+    points = rule_points(0, constraint, DOSES, ROWS, 10)
+    assert len(points) == (ROWS[:, 0] > 2).sum()
+    found = margins(constraint, DOSES, points, lambda c: c[:, 0])
+    means = [points[points[:, 6] == group, 0].mean() for group in range(3)]
+    assert found == pytest.approx([max(means) - min(means) - 0.5])
+
+
+def test_many_rows_are_stratified_by_group():
+    rows = np.tile(ROWS, (200, 1))
+    points = rule_points(0, parse_rule("always mean y is equal over drug", DOSES), DOSES, rows, 10)
+    assert np.unique(points[:, 6], return_counts=True)[1].tolist() == [666, 666, 666]
+
+
+def test_parity_of_probabilities():
+    constraint = parse_rule("always mean P(label = red) is equal over drug within 0.1", THREE)
+    points = rule_points(0, constraint, THREE, ROWS, 10)
+
+    def probabilities(coded):
+        share = np.where(coded[:, 6] == 1, 0.5, 0.2)
+        return np.stack([1 - share, 0 * share, share], axis=-1)
+
+    assert margins(constraint, THREE, points, probabilities) == pytest.approx([0.2])
+
+
 def test_all_parts_have_to_hold():
     rule = "always y increases with x and y does not depend on z by more than 1"
     for (slope, effect), violated in zip(product((1, -1), (0.1, 1)), (False, True, True, True), strict=True):
@@ -233,6 +299,8 @@ def test_all_parts_have_to_hold():
         ("always y changes by at most 0.5 per x", TWO),
         ("always y does not depend on z", TWO),
         ("always y with x = 1 = y with x = -1 within 0.1", TWO),
+        ("always y is convex in x", TWO),
+        ("always mean P(label = red) is equal over smoker within 0.01", THREE),
         ("always P(label = red) falls with dose and P(label = red) does not depend on drug", THREE),
     ],
 )
@@ -242,7 +310,8 @@ def test_gradients_agree_with_finite_differences(rule, schema):
     points = rule_points(0, constraint, schema, None, 6)
     demand = constraint.demand(points, schema, Units.of_model(schema.target))
     classes = len(schema.target.classes)
-    shape = (len(points), kind.inputs, *([classes] if classes else []))
+    cases = constraint.requirement.cases(points, schema, constraint.region)
+    shape = (*cases.shape[:2], *([classes] if classes else []))
     with jax.enable_x64(True):
         outputs = jnp.asarray(np.random.default_rng(1).normal(size=shape))
         direction = jnp.asarray(np.random.default_rng(2).normal(size=shape))

@@ -15,7 +15,9 @@ from ocbnn.rules.kinds import (
     contrast,
     distribution,
     invariance,
+    parity,
     probability,
+    shape,
     slope,
     together,
     values,
@@ -28,7 +30,13 @@ if TYPE_CHECKING:
 
 Reader = Callable[["Sentence", "Branch", "Target"], Requirement | None]
 
-RELATIONS: list[together.Reader] = [slope.read, contrast.read, invariance.read]
+RELATIONS: list[together.Reader] = [
+    slope.read,
+    contrast.read,
+    invariance.read,
+    parity.read,
+    shape.read,
+]
 """Readers of kinds that compare outputs at several inputs; `and` joins them."""
 READERS: list[Reader] = [
     together.reader(RELATIONS),

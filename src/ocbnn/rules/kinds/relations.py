@@ -86,8 +86,8 @@ class Relation(Requirement):
     def columns(self) -> frozenset[str]:
         return frozenset({self.column})
 
-    def along(self) -> str:
-        return self.column
+    def along(self) -> tuple[str, ...]:
+        return (self.column,)
 
     def quantity(self, cases: Array, schema: Schema, units: Units) -> Quantity:
         """How values at the cases become the quantity."""
@@ -128,15 +128,17 @@ class Relation(Requirement):
         return pairs[np.asarray(self.margin(demand, observed[pairs])) > 0]
 
 
-def pairs_along(points: Array, name: str, region: Region, schema: Schema) -> Array:
+def pairs_along(
+    points: Array, name: str, region: Region, schema: Schema, shortest: float = SHORTEST
+) -> Array:
     """Pairs of inputs `(m, 2, Q)` around each point, both in the region, the lower one first.
 
-    `points` have one further coordinate. At 0 the step is 1% of the stretch of the column that lies inside
-    the region around the point, at 1 all of it, in between spread evenly on a log scale; the point says where
-    on the stretch the pair lies. Positions are on the axis on which the model sees the column. Steps of whole
-    numbers are whole.
+    `points` have one further coordinate. At 0 the step is the shortest share of the stretch of the column
+    that lies inside the region around the point, at 1 all of it, in between spread evenly on a log scale; the
+    point says where on the stretch the pair lies. Positions are on the axis on which the model sees the
+    column. Steps of whole numbers are whole.
     """
-    inputs, share = points[:, :-1], SHORTEST ** (1.0 - points[:, -1])
+    inputs, share = points[:, :-1], shortest ** (1.0 - points[:, -1])
     column, index = schema.column(name), schema.index(name)
     low, high = stretch(inputs, name, region, schema)
     first, last = on_axis(column, low), on_axis(column, high)
