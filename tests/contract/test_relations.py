@@ -20,6 +20,7 @@ from ocbnn.posterior.allowed import EnforcementError
 from ocbnn.posterior.conflict import conflict
 from ocbnn.posterior.draws import Posterior
 from ocbnn.report import gather, write
+from ocbnn.report.relations import pictures
 
 QUICK = Settings(
     warm=WarmStart(steps=200, searches=1),
@@ -116,6 +117,8 @@ def test_the_report_shows_it(fit: OCBNNRegressor, without: Posterior, tmp_path: 
     page = write(evidence, fit.posterior_, tmp_path / "report.html").read_text()
     assert html.escape(fit.rules_[0].requirement.text("y")) in page
     assert " against " in page
+    assert "What rules compare" in page
+    assert len(pictures(evidence)) == len(fit.rules_[0].requirement.along())
 
 
 def test_a_probability_is_related_too() -> None:
@@ -146,5 +149,8 @@ def test_groups_have_equal_means_over_the_rows_of_the_table() -> None:
     predicted = model.predict(rows.drop(columns="y"))
     means = pd.Series(predicted).groupby(rows["group"]).mean()
     assert abs(means["a"] - means["b"]) < 0.2
+    evidence = gather(model.posterior_, frame=table(), points=50)
+    (picture,) = pictures(evidence)
+    assert "group = a" in picture.caption
     before = fitted(None).predict(rows.drop(columns="y"))
     assert abs(pd.Series(before).groupby(rows["group"]).mean().diff().iloc[-1]) > 0.2

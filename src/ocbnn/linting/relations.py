@@ -104,9 +104,10 @@ def _nothing_compared(subject: Subject, schema: Schema) -> Iterator[Finding]:
 
 
 def _small_groups(subject: Subject, rows: Rows, schema: Schema) -> Iterator[Finding]:
-    name = subject.rule.requirement.groups()
-    if name is None:
+    asked = subject.rule.requirement.groups()
+    if asked is None:
         return
+    name, _ = asked
     column = schema.column(name)
     groups = rows.coded[subject.rule.applies(rows.coded, schema), schema.index(name)]
     labels = column.levels or (0, 1)

@@ -215,12 +215,12 @@ class Requirement(abc.ABC):
         """
         return None
 
-    def along(self) -> tuple[str, ...]:
-        """Columns along which a picture shows best what it asks."""
+    def along(self) -> tuple[tuple[str, tuple[Label, ...]], ...]:
+        """Columns along which a picture shows what it asks, and whose probability is meant; `()` is y."""
         return ()
 
-    def groups(self) -> str | None:
-        """The column whose groups it compares."""
+    def groups(self) -> tuple[str, tuple[Label, ...]] | None:
+        """The column whose groups it compares, and whose probability is meant."""
         return None
 
     def require_region(self, region: Region) -> None:

@@ -25,7 +25,7 @@ from ocbnn.rules.requirement import Array, Units
 
 if TYPE_CHECKING:
     from ocbnn.language.syntax import Branch, Sentence
-    from ocbnn.schema import Schema, Target
+    from ocbnn.schema import Label, Schema, Target
 
 ROWS = 2000
 """The most rows of the table that a mean is over; as many of each group as there are, or equally many."""
@@ -86,11 +86,11 @@ class Parity(Relation):
         within = "" if self.most is None else f" within {number_text(self.most)}"
         return f"mean {self.what(target_name, names)} is equal over {name_text(self.column)}{within}"
 
-    def along(self) -> tuple[str, ...]:
+    def along(self) -> tuple[()]:
         return ()
 
-    def groups(self) -> str:
-        return self.column
+    def groups(self) -> tuple[str, tuple[Label, ...]]:
+        return self.column, self.classes
 
 
 def read(sentence: Sentence, tree: Branch, target: Target) -> Parity | None:

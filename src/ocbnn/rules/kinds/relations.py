@@ -86,8 +86,8 @@ class Relation(Requirement):
     def columns(self) -> frozenset[str]:
         return frozenset({self.column})
 
-    def along(self) -> tuple[str, ...]:
-        return (self.column,)
+    def along(self) -> tuple[tuple[str, tuple[Label, ...]], ...]:
+        return ((self.column, self.classes),)
 
     def quantity(self, cases: Array, schema: Schema, units: Units) -> Quantity:
         """How values at the cases become the quantity."""

@@ -69,8 +69,8 @@ class Together(Requirement):
     def columns(self) -> frozenset[str]:
         return frozenset().union(*(part.columns() for part in self.parts))
 
-    def along(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for part in self.parts for name in part.along()))
+    def along(self) -> tuple[tuple[str, tuple[Label, ...]], ...]:
+        return tuple(dict.fromkeys(each for part in self.parts for each in part.along()))
 
     def require_region(self, region: Region) -> None:
         for part in self.parts:
