@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from ocbnn import plots
 from ocbnn.checking.draws import evenly, rule_name
+from ocbnn.language.expressions import Probability, text
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.posterior.draws import Posterior
 from ocbnn.report.evidence import Evidence
@@ -61,7 +62,7 @@ def _answers(
 
 def _quantity(posterior: Posterior, classes: tuple[Label, ...]) -> str:
     name = posterior.target.name
-    return f"P({name} in {{{', '.join(map(str, classes))}}})" if classes else name
+    return text(Probability(classes), name) if classes else name
 
 
 def _curves(material: Material, term: RuleTerm, column: str, classes: tuple[Label, ...]) -> dict[str, Any]:
