@@ -37,6 +37,25 @@ CLINIC = Schema(
     Target("action", "classification", classes=(0, 1)),
 )
 
+DOSES = Schema(
+    (
+        Column("dose", "continuous", (0.0, 10.0), unit="mg"),
+        number("age", 0.0, 90.0),
+        number("per"),
+        number("with"),
+        number("mean"),
+        number("rises"),
+        Column("drug", "category", (0.0, 2.0), levels=("a", "b", "c")),
+        Column("site", "category", (0.0, 0.0), levels=("one",)),
+        Column("smoker", "binary", (0.0, 1.0)),
+        Column("visits", "integer", (0.0, 9.0)),
+        Column("humidity", "continuous", (0.0, 100.0), unit="%"),
+        Column("lactate", "continuous", (0.0, 20.0), unit="mmol/L"),
+    ),
+    Target("pressure", "regression", center=100.0, scale=20.0, unit="mmHg"),
+)
+"""Columns with units, and columns whose names are words of the language."""
+
 CREDIT = Schema(CLINIC.columns, Target("SeriousDlqin2yrs", "classification", classes=(0, 1)))
 
 HIRING = Schema((number("skill", 0.0, 1.0),), Target("hired", "classification", classes=(0, 1)))

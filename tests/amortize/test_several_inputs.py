@@ -43,7 +43,7 @@ class Step(Requirement):
     in_words = False
     inputs = 2
 
-    def cases(self, points, schema):
+    def cases(self, points, schema, region):
         return np.stack([points, points + 1.0], axis=1)
 
     def demand(self, cases, schema, units):

@@ -32,7 +32,7 @@ class Rises(Requirement):
     inputs = 2
     coordinates = 1
 
-    def cases(self, points: np.ndarray, schema: Any) -> np.ndarray:
+    def cases(self, points: np.ndarray, schema: Any, region: Any) -> np.ndarray:
         return np.stack([points[:, :1], points[:, :1] + points[:, 1:]], axis=1)
 
     def demand(self, cases: Any, schema: Any, units: Any) -> Any:

@@ -27,7 +27,7 @@ from ocbnn.inference.warmstart import WarmStart
 from ocbnn.posterior.allowed import EnforcementError
 from ocbnn.posterior.conflict import conflict
 from ocbnn.posterior.draws import Posterior, function_draws
-from ocbnn.regions import Box, Everywhere, Interval
+from ocbnn.regions import Box, Everywhere, Interval, Region
 from ocbnn.report import gather, write
 from ocbnn.rules.requirement import Requirement, Units
 from ocbnn.schema import Schema
@@ -41,7 +41,7 @@ class NearItsNeighbour(Requirement):
     inputs = 2
     in_words = False
 
-    def cases(self, points: np.ndarray, schema: Schema) -> np.ndarray:
+    def cases(self, points: np.ndarray, schema: Schema, region: Region) -> np.ndarray:
         further = points.copy()
         further[:, schema.index("x")] += 1.0
         return np.stack([points, further], axis=1)
@@ -88,7 +88,7 @@ class NoSteeper(Requirement):
     coordinates = 1
     in_words = False
 
-    def cases(self, points: np.ndarray, schema: Schema) -> np.ndarray:
+    def cases(self, points: np.ndarray, schema: Schema, region: Region) -> np.ndarray:
         start = points[:, : len(schema.columns)]
         end = start.copy()
         end[:, schema.index("x")] += 0.25 + 0.75 * points[:, -1]
@@ -164,7 +164,7 @@ def test_a_check_is_what_brute_force_over_cases_gives(fit: OCBNNRegressor) -> No
     (term,) = fit.posterior_.rules
     found = fit.check_rules(points=50, ascent=False)[0]
     points = term.fresh(50, 0)
-    cases = rule.requirement.cases(points, fit.schema_)
+    cases = rule.requirement.cases(points, fit.schema_, rule.region)
     demand = rule.requirement.demand(cases, fit.schema_, Units())
     shares = []
     for index, case in enumerate(cases):

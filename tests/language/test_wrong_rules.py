@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from language_schemas import CLINIC, COLOURS, HIRING, LINE, number
+from language_schemas import CLINIC, COLOURS, DOSES, HIRING, LINE, number
 from ocbnn.errors import OCBNNError, RuleError
 from ocbnn.rules import parse_rule
 from ocbnn.schema import Schema, Target
@@ -207,6 +207,62 @@ WRONG = [
         "green has a probability already",
         "green: 0.3",
     ),
+    # relations
+    (LINE, "always y increses with x", "Did you mean `increases`?", "increses"),
+    (LINE, "always y increases", "Relations are written `y increases with x`", "increases"),
+    (LINE, "always y changes by at lest 2 per x", "`y changes by at most 2 per x`", "changes"),
+    (LINE, "always y does not depend x", "`y does not depend on x`", "does"),
+    (LINE, "always y increases with", "Expected a column", ""),
+    (DOSES, "always y increases with dos", "There is no column `dos`. Did you mean `dose`?", "dos"),
+    (DOSES, "always y increases with pressure", "`pressure` is the target", "pressure"),
+    (DOSES, "always y increases with drug", "a category has no order", "drug"),
+    (DOSES, "always y increases with drug", "`y with drug = a <= y with drug = b`", "drug"),
+    (DOSES, "always y changes by at most 2 per drug", "a category has no order", "drug"),
+    (DOSES, "always y changes by at most 0 per dose", "has to be above 0", "0 per"),
+    (DOSES, "always y changes by at most age per dose", "is a number, not `age`", "age"),
+    (DOSES, "always y changes by at most 2 per 0 dose", "The step after `per` has to be above 0", "0 dose"),
+    (DOSES, "always 2 * y increases with dose", "is `pressure` alone, not `2 * y`", "2 *"),
+    (DOSES, "always dose increases with age", "is `pressure` alone, not `dose`", "dose"),
+    (DOSES, "always y does not depend on drug by more than 0", "has to be above 0", "0"),
+    (DOSES, "always y does not depend on site", "has one level", "site"),
+    (DOSES, "always not y increases with dose", "cannot be negated", "not"),
+    (DOSES, "never y increases with dose", "cannot be negated", "never"),
+    (DOSES, "always y increases with dose or y > 2", "cannot be joined by `or`", "y"),
+    (DOSES, "always y increases with dose and y > 2", "Write another rule for this", "y > 2"),
+    (DOSES, "if y increases with dose then y > 2", "belongs after `then`", "y inc"),
+    (DOSES, "always y with drug = a = y with drug = b", "never exactly equal", "= y with"),
+    (DOSES, "always y with drug = a != y with drug = b", "never exactly equal", "!="),
+    (DOSES, "always y with drug = a > y with drug = b within 2", "`within` is for `=`", "2"),
+    (DOSES, "always y with drug = a > y with drug = d", "`d` is not a level of drug", "d"),
+    (DOSES, "always y with drug = a > y with drug = a", "two values of one column", "drug = a"),
+    (DOSES, "always y with drug = a > y with smoker = 1", "two values of one column", "smoker"),
+    (DOSES, "always y with drug = a, age = 3 > y with drug = b", "sets one column", "age"),
+    (DOSES, "always y with visits = 1.5 > y with visits = 1", "visits cannot be 1.5", "1.5"),
+    (DOSES, "always y with smoker = 2 > y with smoker = 1", "smoker cannot be 2", "2"),
+    (DOSES, "if drug = a then y with drug = a > y with drug = b", "Leave drug out of the condition", "drug"),
+    (COLOURS, "always label increases with x1", "`P(label = …)`", "label"),
+    (COLOURS, "always P(label = blue) changes by at most 2 per x1", "no difference of probabilities", "2"),
+    (
+        COLOURS,
+        "always P(label = blue) with smoker = 1 > P(label = green) with smoker = 0",
+        "Both sides of a contrast speak of the same",
+        "P(label = green)",
+    ),
+    (DOSES, "always y is convex in drug", "a category has no order", "drug"),
+    (DOSES, "always y is convex in smoker", "has two values", "smoker"),
+    (DOSES, "always y is convx in dose", "`y is convex in x`", "is"),
+    (DOSES, "always mean y is equal over age", "is a number and has no groups", "age"),
+    (DOSES, "always mean y is equal over drug within 0", "has to be above 0", "0"),
+    (DOSES, "always mean y is equal over drug and y rises with dose", "a rule of its own", "mean"),
+    (DOSES, "always mean dose is equal over drug", "is `pressure` alone, not `dose`", "dose"),
+    (DOSES, "always mean y equal over drug", "`mean y is equal over x within 2`", "equal"),
+    # units
+    (DOSES, "if dose > 3 g then y > 1", "`g` is not the unit here: dose is in mg", "g then"),
+    (DOSES, "always y > 3 mg", "`mg` is not the unit here: pressure is in mmHg", "mg"),
+    (DOSES, "if age > 3 years then y > 1", "columns={'age': {'unit': 'years'}}", "years"),
+    (DOSES, "always y changes by at most 2 per 10 g dose", "`g` is not the unit here", "g dose"),
+    (DOSES, "if 2 dose > 3 then y > 1", "A product is written out: `2 * dose`", "dose"),
+    (DOSES, "if dose > 60% then y > 1", "`%` is understood for probabilities only", "60%"),
 ]
 
 

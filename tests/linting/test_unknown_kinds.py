@@ -58,7 +58,7 @@ class Pair(Said):
     inputs = 2
     coordinates = 1
 
-    def cases(self, points, schema):
+    def cases(self, points, schema, region):
         size = len(schema.columns)
         assert points.shape[1] == size + 1
         return np.stack([points[:, :size], points[:, :size] + points[:, size:]], axis=1)
@@ -83,9 +83,9 @@ class Stretched(Said):
 
     coordinates = 1
 
-    def cases(self, points, schema):
+    def cases(self, points, schema, region):
         assert points.shape[1] == len(schema.columns) + 1
-        return super().cases(points, schema)
+        return super().cases(points, schema, region)
 
 
 @dataclass(frozen=True)

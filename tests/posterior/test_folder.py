@@ -186,7 +186,7 @@ class Contrast(Requirement):
     inputs = 2
     coordinates = 1
 
-    def cases(self, points, schema):
+    def cases(self, points, schema, region):
         step = points[:, -1:]
         return np.stack([points[:, :-1], points[:, :-1] + step], axis=1)
 

@@ -59,6 +59,13 @@ def test_the_page_has_examples_of_everything():
         "ProbabilityBounds",
         "ProbabilityTarget",
         "ClassProbabilities",
+        "Trend",
+        "Limit",
+        "Contrast",
+        "Invariance",
+        "Shape",
+        "Parity",
+        "Together",
     }
 
 

@@ -85,7 +85,7 @@ class Rises(Requirement):
 
     inputs = 2
 
-    def cases(self, points, schema):
+    def cases(self, points, schema, region):
         inputs = points[:, : len(schema.columns)]
         return np.stack([inputs, inputs + 1.0], axis=1)
 

@@ -268,6 +268,15 @@ def raw_point(schema: Schema, point: Float[np.ndarray, " Q"]) -> dict[str, objec
     return {str(name): value for name, value in row.to_dict().items()}
 
 
+def raw_case(term: RuleTerm, point: Float[np.ndarray, " Q"]) -> dict[str, Any]:
+    """The case of a point, raw, as fields of a check: its first input, and what differs in the others."""
+    inputs = term.rule.requirement.cases(point[None], term.schema, term.rule.region)[0]
+    first, *others = (raw_point(term.schema, each) for each in inputs)
+    unlike = [{name: value for name, value in each.items() if value != first[name]} for each in others]
+    distinct = [each for place, each in enumerate(unlike) if each and each not in unlike[:place]]
+    return {"worst_point": first, "worst_others": tuple(distinct)}
+
+
 def column_groups(
     schema: Schema, by: str, coded: Float[np.ndarray, "n Q"]
 ) -> Iterator[tuple[str, np.ndarray]]:

@@ -68,6 +68,7 @@ class RuleCheck:
         draws_unproved: share of draws that are not proved to satisfy it everywhere: an upper bound on
             `draws_violating`; None where no proof was asked for.
         worst_point: where `epsilon_worst` is, in raw units.
+        worst_others: of rules that compare several inputs: what differs in the others from `worst_point`.
         worst_how: on which draws it was found and estimated.
         mass_outside: class rules: mean predictive probability outside the allowed classes.
         divergences: rules judged by all draws together: by name, instead of the four figures.
@@ -88,6 +89,7 @@ class RuleCheck:
     points_violating: Figure | None = None
     draws_unproved: Figure | None = None
     worst_point: dict[str, object] = field(default_factory=dict)
+    worst_others: tuple[dict[str, object], ...] = ()
     worst_how: str = ""
     mass_outside: Figure | None = None
     divergences: dict[str, Divergence] = field(default_factory=dict)
@@ -136,7 +138,9 @@ class RuleCheck:
                 lines.append(f"  {label} {figure}")
         lines += [f"  {name} {each.mean}, worst {each.worst:.3g}" for name, each in self.divergences.items()]
         if self.worst_point:
-            where = ", ".join(f"{name} = {value}" for name, value in self.worst_point.items())
+            cases = (self.worst_point, *self.worst_others)
+            words = (", ".join(f"{name} = {value}" for name, value in each.items()) for each in cases)
+            where = ", against ".join(words)
             lines.append(f"  worst at {where} ({self.worst_how})")
         for group in self.groups:
             label, figure = headline(group.epsilon_mean, group.divergences)

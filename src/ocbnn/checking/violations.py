@@ -24,6 +24,7 @@ from ocbnn.checking.draws import (
     evenly,
     halves,
     margins_at,
+    raw_case,
     raw_point,
     rule_name,
     shaped,
@@ -172,7 +173,7 @@ def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckO
         points=len(found.fresh.points),
         points_found=found.found,
         epsilon_worst=_share_figure(drawn, found.at_worst, split.estimating, found.worst_margins, options),
-        worst_point={} if found.worst is None else raw_point(term.schema, found.worst),
+        **({} if found.worst is None else raw_case(term, found.worst)),
         worst_how=split.how,
         mass_outside=None if found.fresh.mass is None else _mass_figure(drawn, found.fresh.mass, options),
         groups=groups_of(drawn, [found], options) if searchable(term) else (),
@@ -274,6 +275,7 @@ def check_all(
         figures |= {
             "epsilon_worst": worst.epsilon_worst,
             "worst_point": worst.worst_point,
+            "worst_others": worst.worst_others,
             "worst_how": f"{worst.name}: {worst.worst_how}",
             "groups": groups_of(drawn, [each for each in seen if each.worst is not None], options),
         }

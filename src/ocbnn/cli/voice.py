@@ -174,7 +174,8 @@ def show_check(voice: Voice, found: RuleCheck, schema: Schema) -> None:
         mean = divergence.mean
         voice.say(f"  {name.replace('_', ' ')}: {mean.value:.3g} ({mean.low:.3g} to {mean.high:.3g})")
     if found.worst_point:
-        voice.say(f"  worst at {in_words(found.worst_point, schema)}", "dim")
+        cases = (in_words(each, schema) for each in (found.worst_point, *found.worst_others))
+        voice.say(f"  worst at {', against '.join(cases)}", "dim")
     for group in found.groups:
         figures = {"violated": group.epsilon_mean, **group.divergences}
         shown = [f"{name.replace('_', ' ')} {_with_ends(each)}" for name, each in figures.items() if each]

@@ -64,6 +64,8 @@ def read_condition(sentence: Sentence, tree: Branch) -> Condition:
             return _membership(sentence, tree)
         case "not_member":
             return Not(_membership(sentence, tree))
+        case "relation":
+            raise sentence.error("A relation between outputs belongs after `then`.", tree)
         case _:
             raise sentence.error("`~` says how the target is distributed; it belongs after `then`.", tree)
 

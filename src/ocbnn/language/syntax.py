@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ocbnn.errors import RuleError
 from ocbnn.language.expressions import FOLDS, FUNCTIONS, name_text
@@ -94,7 +94,7 @@ def parse(sentence: Sentence) -> Tree[Token]:
     except UnexpectedToken as error:
         raise _unexpected_token(sentence, error) from None
     _refuse_deep(sentence, tree)
-    return tree
+    return _plain(sentence, tree)
 
 
 _TOO_DEEP = (
@@ -104,11 +104,11 @@ _TOO_DEEP = (
 
 
 @cache
-def _parser() -> Lark:
+def _parser(lexer: Literal["contextual", "basic"] = "contextual") -> Lark:
     from lark import Lark
 
     grammar = resources.files("ocbnn.language").joinpath("grammar.lark").read_text("utf-8")
-    return Lark(grammar, parser="lalr", lexer="basic", propagate_positions=True)
+    return Lark(grammar, parser="lalr", lexer=lexer, propagate_positions=True)
 
 
 def _refuse_deep(sentence: Sentence, tree: Tree[Token]) -> None:
@@ -118,6 +118,68 @@ def _refuse_deep(sentence: Sentence, tree: Tree[Token]) -> None:
         if not level:
             return
     raise sentence.error(_TOO_DEEP, level[0])
+
+
+# Other words for the same -----------------------------------------------------------------------------------
+
+STATEMENTS = ("comparison", "member", "not_member", "distribution", "relation")
+"""Trees within which a unit after a number has to be that of a column, or of the target."""
+
+
+def _plain(sentence: Sentence, tree: Branch) -> Branch:
+    """The tree with `never …` and `between …` in their plain form, and units of numbers looked at."""
+    from lark import Token, Tree
+
+    for branch in tree.iter_subtrees():
+        if branch.data == "never":
+            inner = Tree("negated", branch.children, branch.meta)
+            branch.data, branch.children = Token("RULE", "everywhere"), [inner]
+        elif branch.data == "between":
+            subject, low, high, *suffixes = branch.children
+            signs = (Tree("comparator", [Token("LE", "<=")], branch.meta) for _ in range(2))
+            branch.data = Token("RULE", "comparison")
+            branch.children = [low, next(signs), subject, next(signs), high, *suffixes]
+        if branch.data in STATEMENTS:
+            _read_units(sentence, branch)
+    return tree
+
+
+def _read_units(sentence: Sentence, statement: Branch) -> None:
+    """Refuse a unit that nothing in this statement is measured in; where `%` is one, it is no share."""
+    units = _units_in(sentence, statement)
+    for number in statement.iter_subtrees():
+        if number.data == "percent" and "%" in units.values():
+            number.data = "number"
+        if number.data not in ("number", "step") or len(number.children) < 2:
+            continue
+        value, last = number.children
+        unit = "".join(map(str, getattr(last, "children", [last])))
+        if unit in units.values():
+            continue
+        at: Any = last
+        if unit in sentence.schema.names or sentence.schema.is_target(unit) or "^" in unit:
+            raise sentence.error(f"A product is written out: `{value} * {unit[:40]}`.", at)
+        known = [f"{name_text(name)} is in {given}" for name, given in units.items() if given]
+        if known:
+            raise sentence.error(f"{quoted(unit)} is not the unit here: {listed(known)}.", at)
+        name = next(iter(units), None)
+        declare = "" if name is None else f", or declare it: columns={{{name!r}: {{'unit': {unit[:40]!r}}}}}"
+        raise sentence.error(
+            f"{quoted(unit)} after a number is a unit, but no unit is declared here. Leave it out{declare}. "
+            f"(A product is written out: `{value} * {unit[:40]}`.)",
+            at,
+        )
+
+
+def _units_in(sentence: Sentence, statement: Branch) -> dict[str, str | None]:
+    """The columns of a statement, and the target, with their units."""
+    schema, units = sentence.schema, dict[str, str | None]()
+    for branch in statement.iter_subtrees():
+        if branch.data == "name" and (name := name_of(branch)) in schema.names:
+            units[name] = schema.column(name).unit
+        elif branch.data == "name" and schema.target is not None and schema.is_target(name_of(branch)):
+            units[schema.target.name] = schema.target.unit
+    return units
 
 
 # Errors in words --------------------------------------------------------------------------------------------
@@ -180,7 +242,7 @@ def _unexpected_token(sentence: Sentence, error: UnexpectedToken) -> RuleError:
 
 def _token_before(text: str, token: Token) -> Token | None:
     before = None
-    for other in _parser().lex(text):
+    for other in _parser("basic").lex(text):
         if token.type != "$END" and position(other) >= position(token):
             break
         before = other
@@ -197,6 +259,9 @@ def _hint(token: Token, before: Token | None) -> str | tuple[str, Token] | None:
             return f"Write `{token}=` rather than `={token}`."
         case ("NUMBER", "NAME" | "BACKTICKED" | "FUNCTION"):
             return f"A product is written out: `{before} * {str(token)[:40]}`."
+        case ("NAME" | "BACKTICKED" | "RPAR", "NAME") if _near_relation(str(token)):
+            near = did_you_mean(str(token), _RELATING, quoted) if str(token).lower() not in _RELATING else ""
+            return f"{quoted(str(token))} is not understood here.{near} Relations are written {RELATIONS}."
         case ("NAME", "NAME" | "NUMBER"):
             return (
                 f"{quoted(str(before))} and {quoted(str(token))} stand side by side. "
@@ -209,13 +274,34 @@ def _hint(token: Token, before: Token | None) -> str | tuple[str, Token] | None:
     return None
 
 
+RELATIONS = (
+    "`y increases with x` (rises, grows; decreases, falls), `y changes by at most 2 per x`, "
+    "`y does not depend on x`, `y with x = 1 >= y with x = 0`, "
+    "`y is convex in x` (concave), `mean y is equal over x within 2`"
+)
+_RELATING = (
+    *("increases", "rises", "grows", "decreases", "falls", "changes", "does", "depends", "with"),
+    *("is", "equal", "convex", "concave"),
+)
+
+
+def _near_relation(word: str) -> bool:
+    """Whether a word is one of those that relate outputs, or nearly so."""
+    return bool(did_you_mean(word, _RELATING))
+
+
 def unknown_function(name: str) -> str:
     known = listed(f"`{function}`" for function in KNOWN_FUNCTIONS)
     near = did_you_mean(name, (*KNOWN_FUNCTIONS, "P", *DISTRIBUTIONS), quoted)
     return f"{quoted(name)} is not a function; {known} are known.{near}"
 
 
-_COMPARATORS = {"≤": "<=", "⩽": "<=", "≥": ">=", "⩾": ">=", "==": "=", "≠": "!=", "<>": "!="}
+_COMPARATORS = {"≤": "<=", "⩽": "<=", "≥": ">=", "⩾": ">=", "==": "=", "≠": "!=", "<>": "!="} | {
+    "at most": "<=",
+    "at least": ">=",
+    "below": "<",
+    "above": ">",
+}
 
 
 class Parts(NamedTuple):
@@ -230,13 +316,18 @@ def parts_of(tree: Branch) -> Parts:
     parts = Parts([], [], [])
     for child in branches(tree):
         if child.data == "comparator":
-            sign = str(child.children[0])
-            parts.operators.append(_COMPARATORS.get(sign, sign))
+            parts.operators.append(sign_of(child))
         elif child.data in ("within", "weight"):
             parts.suffixes.append(child)
         else:
             parts.terms.append(child)
     return parts
+
+
+def sign_of(comparator: Branch) -> str:
+    """`<=` for whatever way it was written."""
+    sign = " ".join(str(comparator.children[0]).lower().removeprefix("is").split())
+    return _COMPARATORS.get(sign, sign)
 
 
 def branches(tree: Branch) -> list[Branch]:

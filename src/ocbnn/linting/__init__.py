@@ -5,6 +5,7 @@
 - `subjects.py`: a rule prepared: its cells, its ranges, points to try, and what it asks there.
 - `agreement.py`: whether rules leave an output in common, by ranges or at points.
 - `single.py`: checks of one rule; `comparisons.py`: checks of rules against each other.
+- `relations.py`: checks of rules that compare outputs at several inputs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pandas as pd
 from ocbnn.linting.comparisons import contradictions, implied, repeated, twins
 from ocbnn.linting.findings import KINDS, SEVERITIES, Finding, Kind, Severity, by_gravity, worst_severity
 from ocbnn.linting.geometry import Space
+from ocbnn.linting.relations import findings_between, pair_conflicts
 from ocbnn.linting.single import data_conflicts, findings_about, read_rows
 from ocbnn.linting.subjects import prepare
 from ocbnn.rules.constraint import Constraint
@@ -43,11 +45,14 @@ def lint(
     every = [prepare(rule, space, seen) for rule in rules]
     groups = twins(every)
     findings = [repeated(group) for group in groups if len(group) > 1]
-    sound = []
+    sound, relations = [], []
     for subject, *_ in groups:
         alone = list(findings_about(subject, space, rows))
         findings += alone
         if not subject.rule.requirement.is_pointwise:
+            relations.append(subject)
+            if rows is not None:
+                findings += pair_conflicts(subject, rows, schema)
             continue
         if subject.cells and not any(finding.kind == "empty-output" for finding in alone):
             sound.append(subject)
@@ -55,4 +60,5 @@ def lint(
             findings += data_conflicts(subject, rows, schema)
     findings += contradictions(sound, space)
     findings += implied(sound, space)
+    findings += findings_between(relations, sound, schema, rows)
     return by_gravity(findings)

@@ -138,7 +138,7 @@ class RuleTerm:
         at = _placed(rule, schema, np.concatenate([coded, vertices]), None, reduction, strength)
         calibrated = chosen.calibrated(Calibration(requirement, demand, target, bounded, strength))
         return cls(
-            rule, schema, calibrated, at, reduction, sampler, data, points, free, corners=len(vertices)
+            rule, schema, calibrated, at, reduction, sampler, data, len(coded), free, corners=len(vertices)
         )
 
     @property
@@ -224,8 +224,15 @@ def rule_points(
     """Points of a rule's region, with the further coordinates of its kind, uniform in [0, 1].
 
     They depend on the seed and on the region's geometry alone: not on how the rule is written, in which
-    units, or in which order the columns stand.
+    units, or in which order the columns stand. A population may be rows of the data.
     """
+    if rule.requirement.inputs is None and data is not None and sampler is None:
+        inside = data[rule.region.contains(data, schema) & schema.complete(data)]
+        chosen = (
+            rule.requirement.population(inside, schema, np.random.default_rng(seed)) if len(inside) else None
+        )
+        if chosen is not None:
+            return chosen
     coded = regions.sample(seed, rule.region, schema, data, count, sampler)
     further = rule.requirement.coordinates
     if not further:

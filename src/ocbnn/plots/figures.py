@@ -108,6 +108,68 @@ def changes(
     return ax
 
 
+def case_curves(
+    positions: Sequence[float],
+    curves: Mapping[str, Sequence[Sequence[float | None]]],
+    column: str,
+    quantity: str,
+    *,
+    labels: Sequence[str] = (),
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how a quantity goes with a column in several cases.
+
+    Args:
+        positions: values of the column.
+        curves: by label ("with the rules", "without the rules"), one line for each case; None leaves a gap.
+        column: the horizontal axis.
+        quantity: the vertical one.
+        labels: names of the positions, for a category.
+        ax: where to draw; default: new axes.
+    """
+    ax = axes_of(ax)
+    looks: Sequence[tuple[str, Any, str]] = ((WITH, "-", "o"), (WITHOUT, (0, (4, 2)), "D"))
+    for (label, lines), (colour, dashes, marker) in zip(curves.items(), looks, strict=False):
+        for place, line in enumerate(lines):
+            heights = [np.nan if value is None else value for value in line]
+            look: dict[str, Any] = {"color": colour, "ls": dashes, "lw": style.LINE, "alpha": 0.8}
+            look |= {"marker": marker, "ms": 4} if len(positions) <= 12 else {}
+            ax.plot(positions, heights, label=None if place else label, **look)
+    style.label(ax, column, quantity)
+    if labels:
+        style.name_ticks(ax, positions, [style.shortened(each, 20) for each in labels])
+    legend(ax)
+    return ax
+
+
+def group_means(
+    groups: Sequence[str],
+    means: Mapping[str, Sequence[Sequence[float]]],
+    quantity: str,
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the mean of a quantity in each group, with its interval.
+
+    Args:
+        groups: their names, the first one on top.
+        means: by label, for each group the mean and the ends of its interval.
+        quantity: what the means are of.
+        ax: where to draw; default: new axes.
+    """
+    ax = axes_of(ax)
+    looks = ((WITH, "o", 0.0), (WITHOUT, "D", 0.22))
+    for (label, figures), (colour, marker, shift) in zip(means.items(), looks, strict=False):
+        for place, (mean, low, high) in enumerate(figures):
+            ax.plot([low, high], [place + shift] * 2, color=colour, lw=2.2, solid_capstyle="butt")
+            look: dict[str, Any] = {**style.POINTS, "color": colour, "marker": marker, "ms": 6}
+            ax.plot(mean, place + shift, label=None if place else label, **look)
+    style.name_rows(ax, groups)
+    ax.set_xlabel(f"mean {quantity}", parse_math=False)
+    legend(ax)
+    return ax
+
+
 def prior_and_posterior(
     prior: Posterior,
     posterior: Posterior,

@@ -200,6 +200,7 @@ def gather(
     importance = importances(plain, rows, seed)
     terms = [term.rule for term in posterior.rules]
     material = sections.Material(posterior, without, rows, points, seed)
+    own = [(each.name, each.gather(material)) for each in sections.SECTIONS if each.gather is not None]
     return Evidence(
         version=VERSION,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -220,7 +221,7 @@ def gather(
         prior=prior_facts(plain, max(importance, key=lambda name: importance[name]), seed),
         sources={str(what): str(name) for what, name in (sources or {}).items()},
         provenance={name: known for name, known in posterior.provenance.items() if name not in LEFT_OUT},
-        further={each.name: each.gather(material) for each in sections.SECTIONS if each.gather is not None},
+        further={name: figures for name, figures in own if figures is not None},
     )
 
 

@@ -32,7 +32,7 @@ from ocbnn._version import __version__
 from ocbnn.errors import FileError, OCBNNError
 from ocbnn.plots.style import visible
 from ocbnn.posterior.draws import Posterior
-from ocbnn.report import pictures, sentences
+from ocbnn.report import pictures, relations, sentences
 from ocbnn.report.evidence import Evidence, fingerprint
 from ocbnn.report.facts import HeldOut
 from ocbnn.storage.files import write_text
@@ -81,7 +81,7 @@ class Section:
             `badge(rule)`. All values are escaped.
         draw: from the evidence to the section's pictures; `pictures.drawn` makes one.
         gather: from posteriors to the section's own figures, as values that JSON can hold: aggregates, never
-            rows. A page of evidence without these figures leaves the section out.
+            rows. A page of evidence without these figures leaves the section out; None leaves them out.
     """
 
     name: str
@@ -108,6 +108,14 @@ SECTIONS: list[Section] = [
         "changes", "Changes", "Which predictions the rules changed, and where", pictures.changes_pictures
     ),
     _section("conflicts", "Conflicts", "Conflicts"),
+    Section(
+        relations.NAME,
+        "Relations",
+        "What rules compare",
+        resource("relations.html.j2"),
+        relations.pictures,
+        relations.gathered,
+    ),
     _section("bands", "Predictions", "What the model predicts", pictures.band_pictures),
     _section(
         "calibration",

@@ -13,6 +13,7 @@ from ocbnn.plots.slices import value_text
 from ocbnn.posterior.calibration import Bin
 from ocbnn.posterior.sensitivity import DISAGREE, SENSITIVE, Sensitivity
 from ocbnn.report.evidence import Change, Evidence, RuleFacts, RunFacts
+from ocbnn.schema import Column
 
 Tone = Literal["met", "unclear", "unmet", "plain"]
 TONES: dict[str, Tone] = {"met": "met", "unmet": "unmet", "not shown at this tolerance": "unclear"}
@@ -232,7 +233,13 @@ def worst_case(rule: RuleFacts, evidence: Evidence) -> list[tuple[str, str, bool
     if not point or not rule.check.worst.value > 0.0:
         return []
     columns = sorted(evidence.schema.columns, key=lambda column: column.name not in rule.columns)
-    return [(c.name, value_text(point[c.name], c.unit), c.name in rule.columns) for c in columns]
+
+    def shown(column: Column) -> str:
+        others = [each[column.name] for each in rule.check.worst_others if column.name in each]
+        values = (value_text(value, column.unit) for value in (point[column.name], *others))
+        return " against ".join(dict.fromkeys(values))
+
+    return [(column.name, shown(column), column.name in rule.columns) for column in columns]
 
 
 def change_sentence(change: Change, unit: str | None, probability: bool) -> str:

@@ -43,6 +43,7 @@ class Constraint:
     tolerance: float | None = None
 
     def __post_init__(self) -> None:
+        self.requirement.require_region(self.region)
         for field in ("name", "source", "reason"):
             value = getattr(self, field)
             if value is not None and not (isinstance(value, str) and value.strip()):
@@ -106,7 +107,7 @@ class Constraint:
 
     def demand(self, points: Array, schema: Schema, units: Units = RAW) -> Any:
         """What the rule asks at the cases of these points; y in raw units unless others are given."""
-        return self.requirement.demand(self.requirement.cases(points, schema), schema, units)
+        return self.requirement.demand(self.requirement.cases(points, schema, self.region), schema, units)
 
     def text(self, schema: Schema) -> str:
         """Canonical text, `if … then …` or `always …`; for functions from Python a description."""

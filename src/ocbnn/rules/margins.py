@@ -29,7 +29,7 @@ class Placed(NamedTuple):
 def placed(rule: Constraint, schema: Schema, points: np.ndarray, units: Units = RAW) -> Placed:
     """The cases of these points, and the demand there; y in the given units."""
     inputs = rule.requirement.inputs
-    cases = rule.requirement.cases(np.asarray(points, dtype=float), schema)
+    cases = rule.requirement.cases(np.asarray(points, dtype=float), schema, rule.region)
     expected = (1, len(points)) if inputs is None else (len(points), inputs)
     if cases.shape != (*expected, len(schema.columns)):
         raise RuleError(

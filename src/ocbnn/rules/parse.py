@@ -58,7 +58,7 @@ def parse_rule(
             region_of(condition, schema), requirement, condition, name, source, reason, tolerance
         )
     except RuleError as error:
-        raise RuleError(error.message, line=line) from None
+        raise sentence.error(error.message, conditions[0] if conditions else 0) from None
     _require_canonical_text(sentence, rule)
     return rule
 

@@ -23,9 +23,10 @@ from ocbnn.errors import OCBNNError
 from ocbnn.rules.divergences import class_divergences, moment_gaps, normal_divergences
 
 if TYPE_CHECKING:
+    from ocbnn.regions import Region
     from ocbnn.rules.bounding import Boxes, MarginBound
     from ocbnn.rules.ranges import Ranges
-    from ocbnn.schema import Schema, Target
+    from ocbnn.schema import Label, Schema, Target
 
 Array = Any  # a NumPy or a JAX array
 
@@ -197,13 +198,35 @@ class Requirement(abc.ABC):
             "The rule is about a distribution: one draw alone neither satisfies nor violates it."
         )
 
-    def cases(self, points: np.ndarray, schema: Schema) -> np.ndarray:
+    def cases(self, points: np.ndarray, schema: Schema, region: Region) -> np.ndarray:
         """The inputs that are compared, `(m, k, Q)`: one case for each point, or one of a population.
 
-        A kind that compares several inputs says here which.
+        A kind that compares several inputs says here which. `region` is the rule's, in which the points lie,
+        for kinds that have to stay in it.
         """
         inputs = points[:, : len(schema.columns)]
         return inputs[None] if self.inputs is None else inputs[:, None]
+
+    def population(
+        self, rows: np.ndarray, schema: Schema, generator: np.random.Generator
+    ) -> np.ndarray | None:
+        """Which of the table's rows in the region `(n, Q)` are the population; None: points are sampled.
+
+        For kinds whose points make one case.
+        """
+        return None
+
+    def along(self) -> tuple[tuple[str, tuple[Label, ...]], ...]:
+        """Columns along which a picture shows what it asks, and whose probability is meant; `()` is y."""
+        return ()
+
+    def groups(self) -> tuple[str, tuple[Label, ...]] | None:
+        """The column whose groups it compares, and whose probability is meant."""
+        return None
+
+    def require_region(self, region: Region) -> None:
+        """Raise a `RuleError` where a rule of this kind cannot have such a region."""
+        return
 
     def columns(self) -> frozenset[str]:
         """The columns that the demand depends on."""
@@ -280,6 +303,27 @@ class Requirement(abc.ABC):
         with np.errstate(all="ignore"):
             broken = ~(np.asarray(self.margin(demand, observed)) <= 0)
         return np.broadcast_to(broken, len(observed))
+
+    def against_rows(self, coded: np.ndarray, observed: np.ndarray, schema: Schema) -> np.ndarray | None:
+        """Which pairs of rows contradict it together `(n, 2)`; None where no pair can.
+
+        For kinds that compare inputs. `coded` are rows of the region `(n, Q)`, `observed` is raw y `(n,)`.
+        """
+        return None
+
+    def differences(
+        self, column: str, first: float, second: float, schema: Schema
+    ) -> dict[tuple[Label, ...], tuple[float, float]]:
+        """What it allows for an answer at one value of a column less that at another, all else equal.
+
+        Ends in raw units, by whose answer it is: the classes whose probability is meant, `()` for y. Empty
+        where it says nothing about such a difference.
+        """
+        return {}
+
+    def ignores(self) -> frozenset[str]:
+        """Columns on which no output may depend."""
+        return frozenset()
 
     def ranges(self, schema: Schema, tolerance: float) -> Ranges | None:
         """What it asks at any x, with ends that are affine in x, for exact lint; None: judged at points."""

@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ocbnn.rules.kinds import bounds, classes, distribution, probability, values
+from ocbnn.rules.kinds import (
+    bounds,
+    classes,
+    contrast,
+    distribution,
+    invariance,
+    parity,
+    probability,
+    shape,
+    slope,
+    together,
+    values,
+)
 from ocbnn.rules.requirement import Requirement
 
 if TYPE_CHECKING:
@@ -18,7 +30,22 @@ if TYPE_CHECKING:
 
 Reader = Callable[["Sentence", "Branch", "Target"], Requirement | None]
 
-READERS: list[Reader] = [distribution.read, probability.read, classes.read, values.read, bounds.read]
+RELATIONS: list[together.Reader] = [
+    slope.read,
+    contrast.read,
+    invariance.read,
+    parity.read,
+    shape.read,
+]
+"""Readers of kinds that compare outputs at several inputs; `and` joins them."""
+READERS: list[Reader] = [
+    together.reader(RELATIONS),
+    distribution.read,
+    probability.read,
+    classes.read,
+    values.read,
+    bounds.read,
+]
 
 
 def read_requirement(sentence: Sentence, tree: Branch, target: Target) -> Requirement:

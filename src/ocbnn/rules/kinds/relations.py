@@ -1,0 +1,227 @@
+"""What the kinds share that compare outputs at several inputs: the quantity compared, its unit, and words.
+
+A relation speaks of y, or of the total probability of some classes, in raw units. Its margin is a difference
+in these units, so that it holds for log y too. `unit` is sd(y); for probabilities it is 0.5, the largest
+standard deviation of an event. A relation without an amount of its own has a slack of 1% of that unit, and
+its wall begins within the slack: functions that are flat, or equal, satisfy it and cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ocbnn.language.expressions import Output, Probability, constant, name_text, number_text, text
+from ocbnn.language.reading import Role, read_expression
+from ocbnn.language.syntax import name_of, no_column, quoted
+from ocbnn.regions.lines import moved, off_axis, on_axis, stretch
+from ocbnn.rules.formulas import class_members, target_of
+from ocbnn.rules.margins import total
+from ocbnn.rules.requirement import Array, Requirement, Units
+
+if TYPE_CHECKING:
+    from ocbnn.language.syntax import Branch, Sentence
+    from ocbnn.regions import Region
+    from ocbnn.schema import Column, Label, Schema, Target
+
+SLACK = 0.01
+"""Of the unit: what rounding may do, and what nobody can tell from nothing."""
+SCALE_OF_SLACK = 20.0
+"""A relation's scale, in slacks: the wall of the default term then begins 4.7% of it, within the slack."""
+SHORTEST = 0.01
+"""The shortest step along a column, as a share of the stretch inside the region."""
+SMALLEST_SHARE = 1e-3
+"""Of the column's range: differences over shorter steps are divided by this, for rounding would be seen."""
+
+
+class Numbers(NamedTuple):
+    """y, in units that are `scale` raw ones; the center drops out of differences."""
+
+    scale: Array  # (m, 1)
+
+
+class Logs(NamedTuple):
+    """As `Numbers`, where log y is modelled: y is exp(`scale` · value + `center`)."""
+
+    scale: Array  # (m, 1)
+    center: Array  # (m, 1)
+
+
+class Members(NamedTuple):
+    """The total probability of these classes."""
+
+    members: Array  # (m, 1, C)
+
+
+Quantity = Numbers | Logs | Members
+
+
+def raw(quantity: Quantity, values: Array) -> Array:
+    """What is compared `(…, m, k)`, in raw units up to a constant."""
+    if isinstance(quantity, Members):
+        return total(values, quantity.members)
+    if isinstance(quantity, Numbers):
+        return values * quantity.scale
+    logs = values * quantity.scale + quantity.center
+    return logs.__array_namespace__().exp(logs)
+
+
+@dataclass(frozen=True)
+class Relation(Requirement):
+    """Compares y, or the total probability of `classes`, at inputs that differ in one column.
+
+    Attributes:
+        classes: whose probability is compared; none: y itself.
+        column: in which the inputs differ.
+    """
+
+    classes: tuple[Label, ...]
+    column: str
+
+    monotone = True
+
+    def columns(self) -> frozenset[str]:
+        return frozenset({self.column})
+
+    def along(self) -> tuple[tuple[str, tuple[Label, ...]], ...]:
+        return ((self.column, self.classes),)
+
+    def quantity(self, cases: Array, schema: Schema, units: Units) -> Quantity:
+        """How values at the cases become the quantity."""
+        if self.classes:
+            return Members(class_members(self.classes, len(cases), schema)[:, None, :])
+        scale = np.full((len(cases), 1), units.scale)
+        return Logs(scale, np.full_like(scale, units.center)) if units.log else Numbers(scale)
+
+    def unit(self, schema: Schema) -> float:
+        """sd(y) in raw units, or 0.5 for a probability."""
+        return 0.5 if self.classes else target_of(schema).raw_scale
+
+    def what(self, target_name: str, names: Collection[str]) -> str:
+        """`y`, or `P(label = green)`."""
+        quantity = Probability(self.classes) if self.classes else Output()
+        return text(quantity, target_name, names)
+
+    def against_rows(self, coded: np.ndarray, observed: np.ndarray, schema: Schema) -> np.ndarray | None:
+        """Pairs of neighbours, along the column, among rows that agree in all other columns."""
+        if self.classes or self.inputs != 2:
+            return None
+        index = schema.index(self.column)
+        others = np.delete(coded, index, axis=1)
+        _, group = np.unique(others, axis=0, return_inverse=True)
+        order = np.lexsort((coded[:, index], group.ravel()))
+        first, second = order[:-1], order[1:]
+        same = (group.ravel()[first] == group.ravel()[second]) & (coded[first, index] < coded[second, index])
+        pairs = np.stack([first[same], second[same]], axis=1)
+        return self._broken_pairs(pairs, coded, observed, schema)
+
+    def _broken_pairs(
+        self, pairs: np.ndarray, coded: np.ndarray, observed: np.ndarray, schema: Schema
+    ) -> np.ndarray:
+        if not len(pairs):
+            return pairs
+        # Observed values are raw ones, also where log y is modelled.
+        demand = self.demand(coded[pairs], schema, Units())
+        return pairs[np.asarray(self.margin(demand, observed[pairs])) > 0]
+
+
+def pairs_along(
+    points: Array, name: str, region: Region, schema: Schema, shortest: float = SHORTEST
+) -> Array:
+    """Pairs of inputs `(m, 2, Q)` around each point, both in the region, the lower one first.
+
+    `points` have one further coordinate. At 0 the step is the shortest share of the stretch of the column
+    that lies inside the region around the point, at 1 all of it, in between spread evenly on a log scale; the
+    point says where on the stretch the pair lies. Positions are on the axis on which the model sees the
+    column. Steps of whole numbers are whole.
+    """
+    inputs, share = points[:, :-1], shortest ** (1.0 - points[:, -1])
+    column, index = schema.column(name), schema.index(name)
+    low, high = stretch(inputs, name, region, schema)
+    first, last = on_axis(column, low), on_axis(column, high)
+    length = last - first
+    place = (on_axis(column, inputs[:, index]) - first) / np.where(length > 0, length, 1.0)
+    start = first + np.clip(place, 0.0, 1.0) * length * (1.0 - share)
+    ends = [off_axis(column, start), off_axis(column, start + share * length)]
+    if column.kind != "continuous":
+        ends[1] = np.where(ends[1] > ends[0], ends[1], np.minimum(ends[0] + 1, high))
+        ends[0] = np.where(ends[0] < ends[1], ends[0], np.maximum(ends[1] - 1, low))
+    within = (np.clip(end, low, high) for end in ends)
+    return np.stack([moved(inputs, name, end, region, schema) for end in within], axis=1)
+
+
+def step_share(cases: Array, name: str, schema: Schema) -> Array:
+    """The step of each pair `(m,)`, as a share of the column's observed range, at least 0.001."""
+    column, index = schema.column(name), schema.index(name)
+    ends = on_axis(column, np.asarray(column.observed))
+    length = ends[1] - ends[0] if ends[1] > ends[0] else 1.0
+    step = on_axis(column, cases[:, 1, index]) - on_axis(column, cases[:, 0, index])
+    return np.maximum(step / length, SMALLEST_SHARE)
+
+
+# Reading ----------------------------------------------------------------------------------------------------
+
+
+def read_quantity(sentence: Sentence, tree: Branch, target: Target) -> tuple[Label, ...]:
+    """The classes whose probability is meant; none: the target itself, a number."""
+    name = name_text(target.name)
+    if tree.data == "name" and sentence.schema.is_target(name_of(tree)) and target.classes:
+        raise sentence.error(
+            f"{name} is a class, not a number: classes have no order. Speak of a probability, such as "
+            f"`P({name} = …)`.",
+            tree,
+        )
+    found = read_expression(sentence, tree, "output")
+    if isinstance(found, Output):
+        return ()
+    if isinstance(found, Probability):
+        return found.classes
+    wanted = f"`P({name} = …)`" if target.classes else f"`{name}`"
+    raise sentence.error(f"What is compared here is {wanted} alone, not {sentence.slice(tree)}.", tree)
+
+
+def read_column(sentence: Sentence, tree: Branch) -> Column:
+    """The column along which outputs are compared."""
+    name = name_of(tree)
+    if name in sentence.schema.names:
+        return sentence.schema.column(name)
+    if sentence.schema.is_target(name):
+        raise sentence.error(f"{quoted(name)} is the target; a column of the inputs is expected here.", tree)
+    raise no_column(sentence, tree)
+
+
+def read_ordered(sentence: Sentence, tree: Branch, example: str) -> Column:
+    """The same, where its values have an order."""
+    column = read_column(sentence, tree)
+    if column.kind == "category":
+        name = name_text(column.name)
+        first, second = (*column.levels, *column.levels)[:2]
+        raise sentence.error(
+            f"{name} is a category: a category has no order. Put numbers in its place, such as ranks, or "
+            f"compare two levels: `{example} with {name} = {first} <= {example} with {name} = {second}`.",
+            tree,
+        )
+    return column
+
+
+def read_amount(
+    sentence: Sentence, tree: Branch, target: Target, what: str, *, positive: bool = True
+) -> float:
+    """A number in units of the quantity; above 0 where it is a size."""
+    role: Role = "probability" if target.classes else "output"
+    value = constant(read_expression(sentence, tree, role))
+    if value is None:
+        raise sentence.error(f"{what} is a number, not {sentence.slice(tree)}.", tree)
+    if positive and value <= 0:
+        raise sentence.error(f"{what} has to be above 0.", tree)
+    if target.classes and abs(value) > 1:
+        raise sentence.error(f"{value:g} is no difference of probabilities: these are within [-1, 1].", tree)
+    return value
+
+
+def amount_text(word: str, amount: float | None) -> str:
+    """` within 2`, or nothing."""
+    return "" if amount is None else f" {word} {number_text(amount)}"

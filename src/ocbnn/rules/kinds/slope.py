@@ -1,0 +1,153 @@
+"""`y increases with dose`, `P(action = 1) decreases with MAP`, `y changes by at most 2 per 10 dose`.
+
+Both compare pairs of inputs that differ in one column, at distances from 1% to 100% of the stretch of it that
+lies in the region. (No derivatives: margins see values of functions alone, and in float32 differences over
+tiny steps are noise. A fall within less than 1% of the stretch is seen as far as it is left after 1%.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ocbnn.language.expressions import name_text, number_text
+from ocbnn.language.syntax import branches
+from ocbnn.rules.kinds.relations import (
+    SCALE_OF_SLACK,
+    SLACK,
+    SMALLEST_SHARE,
+    Quantity,
+    Relation,
+    pairs_along,
+    raw,
+    read_amount,
+    read_ordered,
+    read_quantity,
+    step_share,
+)
+from ocbnn.rules.requirement import Array, Units
+
+if TYPE_CHECKING:
+    from ocbnn.language.syntax import Branch, Sentence
+    from ocbnn.regions import Region
+    from ocbnn.schema import Label, Schema, Target
+
+
+class Steps(NamedTuple):
+    """How far apart the two inputs are, and what the difference over the column's whole range may be."""
+
+    quantity: Quantity
+    share: Array  # (m,) of the column's range
+    allowed: Array  # (m,) raw
+
+
+@dataclass(frozen=True)
+class _Pairs(Relation):
+    """What the two kinds share: pairs along the column."""
+
+    inputs = 2
+    coordinates = 1
+
+    def cases(self, points: Array, schema: Schema, region: Region) -> Array:
+        return pairs_along(points, self.column, region, schema)
+
+
+@dataclass(frozen=True)
+class Trend(_Pairs):
+    """The quantity does not decrease with the column (`rises`), or does not increase with it.
+
+    Over the column's whole range it may run against the trend by 1% of its unit, over a part of the range by
+    that share.
+    """
+
+    rises: bool
+
+    def demand(self, cases: Array, schema: Schema, units: Units) -> Steps:
+        share = step_share(cases, self.column, schema)
+        allowed = np.full(len(cases), SLACK * self.unit(schema))
+        return Steps(self.quantity(cases, schema, units), share, allowed)
+
+    def margin(self, demand: Steps, values: Array) -> Array:
+        """The slope against the trend, over the column's range, less the slack."""
+        ends = raw(demand.quantity, values)
+        change = ends[..., 1] - ends[..., 0]
+        return (-change if self.rises else change) / demand.share - demand.allowed
+
+    def scale(self, demand: Steps) -> float:
+        """The wall of the default term begins within the slack."""
+        return SCALE_OF_SLACK * float(np.median(demand.allowed))
+
+    def differences(
+        self, column: str, first: float, second: float, schema: Schema
+    ) -> dict[tuple[Label, ...], tuple[float, float]]:
+        if column != self.column:
+            return {}
+        ends = (-SLACK * self.unit(schema), np.inf)
+        return {self.classes: ends if self.rises == (first > second) else (-ends[1], -ends[0])}
+
+    def text(self, target_name: str = "y", names: Collection[str] = ()) -> str:
+        verb = "increases" if self.rises else "decreases"
+        return f"{self.what(target_name, names)} {verb} with {name_text(self.column)}"
+
+
+@dataclass(frozen=True)
+class Limit(_Pairs):
+    """The quantity changes by at most `most` over each `per` of the column."""
+
+    most: float
+    per: float = 1.0
+
+    def demand(self, cases: Array, schema: Schema, units: Units) -> Steps:
+        index = schema.index(self.column)
+        low, high = schema.column(self.column).observed
+        length = high - low if high > low else 1.0
+        share = np.maximum((cases[:, 1, index] - cases[:, 0, index]) / length, SMALLEST_SHARE)
+        allowed = np.full(len(cases), self.most / self.per * length)
+        return Steps(self.quantity(cases, schema, units), share, allowed)
+
+    def margin(self, demand: Steps, values: Array) -> Array:
+        """The steepness, over the column's range, less what is allowed over it."""
+        ends = raw(demand.quantity, values)
+        change = ends[..., 1] - ends[..., 0]
+        return change.__array_namespace__().abs(change) / demand.share - demand.allowed
+
+    def scale(self, demand: Steps) -> float:
+        """What is allowed over the column's range."""
+        return float(np.median(demand.allowed))
+
+    def differences(
+        self, column: str, first: float, second: float, schema: Schema
+    ) -> dict[tuple[Label, ...], tuple[float, float]]:
+        most = self.most / self.per * abs(first - second)
+        return {self.classes: (-most, most)} if column == self.column else {}
+
+    def text(self, target_name: str = "y", names: Collection[str] = ()) -> str:
+        per = "" if self.per == 1.0 else f"{number_text(self.per)} "
+        return (
+            f"{self.what(target_name, names)} changes by at most {number_text(self.most)} "
+            f"per {per}{name_text(self.column)}"
+        )
+
+
+def read(sentence: Sentence, tree: Branch, target: Target) -> Trend | Limit | None:
+    """`… increases with …`, and `… changes by at most … per …`."""
+    if tree.data not in ("trend", "limit"):
+        return None
+    quantity, *further = branches(tree)
+    classes = read_quantity(sentence, quantity, target)
+    example = sentence.text[quantity.meta.start_pos : quantity.meta.end_pos]
+    column = read_ordered(sentence, further[-1], example).name
+    if tree.data == "trend":
+        verb = next(str(child) for child in tree.children if isinstance(child, str)).split()[0].lower()
+        return Trend(classes, column, verb in ("increases", "rises", "grows"))
+    per = 1.0
+    for child in tree.children:
+        number = child if isinstance(child, str) else child.children[0]
+        if isinstance(number, str) and (number is child or child.data == "step"):  # type: ignore[union-attr]
+            per = float(number)
+            if not 0 < per < np.inf:
+                raise sentence.error("The step after `per` has to be above 0.", child)
+    return Limit(classes, column, read_amount(sentence, further[0], target, "The most it may change by"), per)
