@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ocbnn.language.enclosures import decided
+from ocbnn.language.expressions import columns
 from ocbnn.proof.bounds import UNIT, Groups, largest
 from ocbnn.regions import Region
 from ocbnn.regions.limits import Limits
@@ -137,6 +138,15 @@ class Space:
             low, high = low - self.unit * np.abs(low), high + self.unit * np.abs(high)
         return low, high
 
+    def is_convex_along(self, name: str) -> bool:
+        """Whether all between two inputs of the region that differ in this column alone is in it too."""
+        if name not in self.region.columns():
+            return True
+        if self.count > 1 or any(name in columns(condition) for condition in self.pieces[0].rest):
+            return False
+        codes = self.limits[0].codes[self.schema.index(name)]
+        return codes is None or bool((np.diff(codes) == 1).all())
+
     @property
     def count(self) -> int:
         """How many parts there are."""
@@ -175,16 +185,16 @@ class Space:
                 continue
             _, faces, rest = self.pieces[part]
             inside = some.take(here)
-            columns = self.boxes(inside).columns
+            ends_of = self.boxes(inside).columns
             for face in faces:
                 least, size = np.zeros(len(here)), np.full(len(here), abs(face.bound))
                 for name, coefficient in face.coefficients.items():
-                    ends = [coefficient * end for end in columns[name]]
+                    ends = [coefficient * end for end in ends_of[name]]
                     least = least + np.minimum(*ends)
                     size = size + np.maximum(*map(np.abs, ends))
                 found[here] |= least > face.bound + 8 * UNIT * (1 + len(face.coefficients)) * size
             for condition in rest:
-                found[here] |= np.broadcast_to(decided(condition, columns, self.schema)[1], (len(here),))
+                found[here] |= np.broadcast_to(decided(condition, ends_of, self.schema)[1], (len(here),))
             for index in range(len(self.schema.columns)):
                 codes = self.limits[part].codes[index]
                 if codes is not None:

@@ -150,7 +150,7 @@ class Bounder:
                 else:
                     slopes = np.zeros_like(low)
                     read = lines.steepest[pair, place, self.space.starts[quantity.derivative]]
-                    read = read + quantity.drifts * lines.drift[:, quantity.row]
+                    read = read + quantity.drifts * (lines.drift[:, quantity.row] + self._output_error)
                 found.append(slopes + limit.slopes[:, 0])
                 last = size * read + limit.constant[:, 0] + quantity.constant
                 magnitude = size * np.abs(read) + np.abs(quantity.constant)
@@ -196,6 +196,14 @@ class Bounder:
             return 64 * self.spread.unit * size + 16 * UNIT * magnitude
         center = abs(target.center) / target.scale
         return 16 * UNIT * (magnitude + size * (center + (1.0 / target.scale if target.is_log else 0.0)))
+
+    @property
+    def _output_error(self) -> float:
+        """Of an output in model units, or of a logit, beyond its drift: as it becomes what rules speak of."""
+        target = self.drawn.target
+        if target.classes:
+            return 256 * self.spread.unit
+        return 16 * UNIT * (1.0 + abs(target.center) / target.scale)
 
     def _rows(self, rows: np.ndarray) -> np.ndarray:
         """Rows over y, or over a logit for each class, as rows over the network's outputs."""

@@ -146,8 +146,12 @@ def _unprovable(bounder: Bounder) -> str:
         return "it is about all draws together, not about each of them"
     if not len(bounder.space.roots.part):
         return ""
-    if bounder.bound_of(bounder.space.boxes(bounder.space.roots)) is None:
+    bound = bounder.bound_of(bounder.space.boxes(bounder.space.roots))
+    if bound is None:
         return "its kind does not say how its margin is bounded"
+    for column in {each.derivative for each in bound.quantities if each.derivative is not None}:
+        if not bounder.space.is_convex_along(bounder.drawn.schema.names[column]):
+            return "its region has gaps along the column that outputs are compared along"
     return ""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -134,6 +134,11 @@ class MarginBound:
         place = len(self.quantities) - 1
         return lambda upper: upper[place]
 
+    def row(self, weights: Floats) -> int:
+        """A further row, with its weights (k, C)."""
+        self.rows = np.concatenate([self.rows, weights[None]])
+        return len(self.rows) - 1
+
     def steepness(self, row: int, factor: float, column: str, drifts: float = 0.0) -> Reading:
         """The upper bound of factor · ∂row/∂column, and so of differences along the column, by their length.
 
@@ -144,6 +149,36 @@ class MarginBound:
         place = self.boxes.schema.index(column)
         self.quantities[-1] = self.quantities[-1]._replace(derivative=place, drifts=drifts)
         return reading
+
+
+def share_readings(
+    bound: MarginBound, classes: Sequence[int], place: int = 0
+) -> tuple[Reading, Reading] | None:
+    """The least and the largest total probability of some classes at one input of a case.
+
+    From differences of logits: P(members) = 1 / (1 + Σ_others 1 / Σ_members exp(member − other)). None where
+    the classes are none, or all.
+    """
+    inputs, known = bound.rows.shape[1:]
+    others = [index for index in range(known) if index not in classes]
+    pairs = []
+    for other in others:
+        for member in classes:
+            weights = np.zeros((inputs, known))
+            weights[place, [member, other]] = 1.0, -1.0
+            row = bound.row(weights)
+            pairs.append((bound.reading(row, -1.0), bound.reading(row, 1.0)))
+    if not pairs:
+        return None
+
+    def share(upper: Upper, end: int) -> Floats:
+        sign = (-1.0, 1.0)[end]
+        with np.errstate(over="ignore", divide="ignore"):
+            odds = np.exp([sign * pair[end](upper) for pair in pairs])
+            ahead = odds.reshape(len(others), len(classes), -1).sum(axis=1)
+            return 1.0 / (1.0 + (1.0 / ahead).sum(axis=0))
+
+    return partial(share, end=0), partial(share, end=1)
 
 
 Atom = Callable[[Expression, str, Expression], Reading | None]
@@ -168,6 +203,20 @@ def formula_reading(formula: Condition, atom: Atom, *, negated: bool = False) ->
         case _:
             return None
     return joined(parts, together=together)
+
+
+def shifted(reading: Reading | None, amount: float) -> Reading | None:
+    """A margin with an amount added."""
+    return None if reading is None else lambda upper: reading(upper) + amount
+
+
+def at_value(boxes: Boxes, name: str, value: float) -> Case:
+    """The boxes with one column at one value."""
+    index = boxes.schema.index(name)
+    low, high, same = boxes.low.copy(), boxes.high.copy(), np.ones(boxes.low.shape[1], dtype=bool)
+    low[:, index] = high[:, index] = value
+    same[index] = False
+    return Case(Boxes(low, high, boxes.schema), same)
 
 
 def joined(parts: Sequence[Reading | None], *, together: bool) -> Reading | None:
@@ -242,3 +291,26 @@ def _compared_logs(
         gap = np.nan_to_num(np.abs(other - ends), nan=0.0, posinf=0.0)
     bound.quantities[-1] = bound.quantities[-1]._replace(gap=gap)
     return reading
+
+
+def together(parts: Sequence[MarginBound]) -> MarginBound:
+    """The bound of several margins at once: the largest of them."""
+    boxes = parts[0].boxes
+    whole = Case(boxes, np.ones(boxes.low.shape[1], dtype=bool))
+    cases = [part.cases or (whole,) for part in parts]
+    rows, quantities, margins = list[Floats](), list[Quantity](), list[Reading]()
+    for number, part in enumerate(parts):
+        before = sum(len(each) for each in cases[:number])
+        after = sum(len(each) for each in cases[number + 1 :])
+        first, start = sum(len(each) for each in rows), len(quantities)
+        rows.append(np.pad(part.rows, ((0, 0), (before, after), (0, 0))))
+        quantities += [each._replace(row=each.row + first) for each in part.quantities]
+        stop, margin = len(quantities), part.margin
+        margins.append(lambda upper, m=margin, a=start, b=stop: m(upper[a:b]))  # type: ignore[misc]
+    found = MarginBound(
+        boxes, np.concatenate(rows), tuple(case for each in cases for case in each), quantities
+    )
+    largest = joined(margins, together=True)
+    assert largest is not None
+    found.margin = largest
+    return found

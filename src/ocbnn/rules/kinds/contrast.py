@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from ocbnn.errors import RuleError
 from ocbnn.language.expressions import Number, label_text, name_text, number_text
 from ocbnn.language.reading import read_expression, read_label
 from ocbnn.language.syntax import branches, sign_of
+from ocbnn.rules.bounding import Boxes, MarginBound, Reading, at_value, joined, shifted
 from ocbnn.rules.kinds.relations import (
     SCALE_OF_SLACK,
     SLACK,
@@ -91,6 +92,20 @@ class Contrast(Relation):
         """How near the difference has to be met; for inequalities, that of the slack."""
         allowed = float(np.median(demand.allowed))
         return allowed if self.sign == "=" else SCALE_OF_SLACK * allowed
+
+    def bound(self, boxes: Boxes, schema: Schema, units: Units) -> MarginBound | None:
+        """The difference of both answers, bounded as a whole."""
+        column = schema.column(self.column)
+        cases = tuple(at_value(boxes, self.column, _code(column, end)) for end in (self.first, self.second))
+        bound = MarginBound(boxes, np.zeros((0, 2, self.outputs(schema))), cases)
+        within = SLACK * self.unit(schema) if self.within is None else self.within
+        parts: list[Reading | None] = []
+        if self.sign != "<=":
+            parts.append(shifted(self.difference(bound, (1, 0), schema, units), self.more - within))
+        if self.sign != ">=":
+            parts.append(shifted(self.difference(bound, (0, 1), schema, units), -self.more - within))
+        margin = joined(parts, together=True)
+        return None if margin is None else replace(bound, margin=margin)
 
     def differences(
         self, column: str, first: float, second: float, schema: Schema

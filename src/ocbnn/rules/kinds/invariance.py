@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from ocbnn.language.expressions import name_text, number_text
 from ocbnn.language.syntax import branches
 from ocbnn.regions.lines import moved, off_axis, on_axis, stretch
+from ocbnn.rules.bounding import Boxes, MarginBound, at_value, joined, shifted
 from ocbnn.rules.kinds.relations import (
     SCALE_OF_SLACK,
     SLACK,
@@ -83,6 +85,18 @@ class Invariance(Relation):
     def scale(self, demand: Spread) -> float:
         """The wall of the default term begins within what is accepted."""
         return SCALE_OF_SLACK * float(np.median(demand.allowed))
+
+    def bound(self, boxes: Boxes, schema: Schema, units: Units) -> MarginBound | None:
+        """Every two levels, in both directions; of a number's values there are too many."""
+        if not self.levels:
+            return None
+        cases = tuple(at_value(boxes, self.column, code) for code in range(self.levels))
+        bound = MarginBound(boxes, np.zeros((0, self.levels, self.outputs(schema))), cases)
+        pairs = [self.difference(bound, ends, schema, units) for ends in permutations(range(self.levels), 2)]
+        spread = joined(pairs, together=True)
+        allowed = SLACK * self.unit(schema) if self.most is None else self.most
+        margin = shifted(spread, -allowed)
+        return None if margin is None else replace(bound, margin=margin)
 
     def differences(
         self, column: str, first: float, second: float, schema: Schema

@@ -19,7 +19,15 @@ from ocbnn.language.expressions import (
     text,
 )
 from ocbnn.language.reading import require_probability
-from ocbnn.rules.bounding import Boxes, Floats, MarginBound, Reading, Upper, formula_reading
+from ocbnn.rules.bounding import (
+    Boxes,
+    Floats,
+    MarginBound,
+    Reading,
+    Upper,
+    formula_reading,
+    share_readings,
+)
 from ocbnn.rules.formulas import (
     allowed_intervals,
     at_points,
@@ -87,23 +95,14 @@ class ProbabilityBounds(Requirement):
         return
 
     def bound(self, boxes: Boxes, schema: Schema, units: Units) -> MarginBound | None:
-        """From differences of logits: P(members) = 1 / (1 + Σ_others 1 / Σ_members exp(member − other))."""
+        """From the least and the largest total probability."""
         known = target_of(schema).classes
+        bound = MarginBound(boxes, np.zeros((0, 1, len(known))))
         members = [index for index, label in enumerate(known) if label in self.classes]
-        others = [index for index in range(len(known)) if index not in members]
-        logits = np.eye(len(known))
-        rows = [logits[member] - logits[other] for other in others for member in members]
-        bound = MarginBound(boxes, np.array(rows or [np.zeros(len(known))])[:, None])
-        pairs = [(bound.reading(row, -1.0), bound.reading(row, 1.0)) for row in range(len(bound.rows))]
-
-        def share(upper: Upper, end: int) -> Floats:
-            sign = (-1.0, 1.0)[end]
-            with np.errstate(over="ignore", divide="ignore"):
-                odds = np.exp([sign * pair[end](upper) for pair in pairs])
-                if not rows:
-                    return np.ones_like(odds[0])
-                ahead = odds.reshape(len(others), len(members), -1).sum(axis=1)
-                return 1.0 / (1.0 + (1.0 / ahead).sum(axis=0))
+        shares = share_readings(bound, members)
+        if shares is None:  # of all classes together it is 1
+            whole = bound.reading(bound.row(np.zeros((1, len(known)))), 1.0)
+            shares = (lambda upper: np.ones_like(whole(upper)),) * 2
 
         def atom(left: Expression, sign: str, right: Expression) -> Reading | None:
             form = None if sign in ("=", "!=") else affine_in_output(minus(left, right))
@@ -114,7 +113,7 @@ class ProbabilityBounds(Requirement):
 
             def margin(upper: Upper) -> Floats:
                 # Affine in the slope and in P: the largest value is at the ends of both.
-                ends = [turn * each * share(upper, end) for each in slope for end in (0, 1)]
+                ends = [turn * each * share(upper) for each in slope for share in shares]
                 largest = np.max(ends, axis=0) + (intercept[1] if turn > 0 else -intercept[0])
                 # `P <= 1` and `P >= 0` hold however P is rounded.
                 whole = np.max([turn * each * p for each in slope for p in (0.0, 1.0)], axis=0)

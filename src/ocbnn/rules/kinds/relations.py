@@ -18,6 +18,7 @@ from ocbnn.language.expressions import Output, Probability, constant, name_text,
 from ocbnn.language.reading import Role, read_expression
 from ocbnn.language.syntax import name_of, no_column, quoted
 from ocbnn.regions.lines import moved, off_axis, on_axis, stretch
+from ocbnn.rules.bounding import Boxes, Floats, MarginBound, Reading, Upper, joined, share_readings
 from ocbnn.rules.formulas import class_members, target_of
 from ocbnn.rules.margins import total
 from ocbnn.rules.requirement import Array, Requirement, Units
@@ -33,6 +34,8 @@ SCALE_OF_SLACK = 20.0
 """A relation's scale, in slacks: the wall of the default term then begins 4.7% of it, within the slack."""
 SHORTEST = 0.01
 """The shortest step along a column, as a share of the stretch inside the region."""
+STEEPEST_SHARE = 0.25 * (1 + 1e-12)
+"""By how much a probability changes with its log-odds, at most."""
 SMALLEST_SHARE = 1e-3
 """Of the column's range: differences over shorter steps are divided by this, for rounding would be seen."""
 
@@ -99,6 +102,88 @@ class Relation(Requirement):
     def unit(self, schema: Schema) -> float:
         """sd(y) in raw units, or 0.5 for a probability."""
         return 0.5 if self.classes else target_of(schema).raw_scale
+
+    def outputs(self, schema: Schema) -> int:
+        """Outputs that a row of a bound is over: y, or a logit for each class."""
+        return len(target_of(schema).classes) or 1
+
+    def _members(self, schema: Schema) -> list[int]:
+        return [i for i, label in enumerate(target_of(schema).classes) if label in self.classes]
+
+    def _pairs(self, schema: Schema) -> list[Floats]:
+        """The logit of each member less that of each other class.
+
+        P(members) changes by at most a quarter of the largest change of any of these: its derivative is
+        P · (1 − P) times the change of the members' logits less that of the others', each a weighted mean.
+        """
+        logits, members = np.eye(self.outputs(schema)), self._members(schema)
+        others = [index for index in range(len(logits)) if index not in members]
+        return [logits[member] - logits[other] for member in members for other in others]
+
+    def difference(
+        self, bound: MarginBound, ends: tuple[int, int], schema: Schema, units: Units
+    ) -> Reading | None:
+        """An upper bound of the quantity at one input of a case, less that at another, in raw units.
+
+        Both are bounded together: what they share cancels. exp(y), and a probability, change by at most
+        their steepest slope times the change of y, or of log-odds.
+        """
+        weights = np.zeros(bound.rows.shape[1:])
+        if not self.classes:
+            weights[list(ends), 0] = 1.0, -1.0
+            together = bound.reading(bound.row(weights), 1.0)
+            if not units.log:
+                return lambda upper: units.scale * together(upper)
+            singles = []
+            for end, sign in zip(ends, (1.0, -1.0), strict=True):
+                single = np.zeros_like(weights)
+                single[end, 0] = 1.0
+                row = bound.row(single)
+                singles.append((bound.reading(row, sign), bound.reading(row, 1.0)))
+
+            def of_logs(upper: Upper) -> Floats:
+                first, second = singles[0][1](upper), singles[1][1](upper)
+                apart = units.raw(first) - units.raw(-singles[1][0](upper))
+                steepest = units.scale * units.raw(np.maximum(first, second))
+                with np.errstate(invalid="ignore"):
+                    return np.fmin(apart, steepest * np.maximum(together(upper), 0.0))
+
+            return of_logs
+        shares = [share_readings(bound, self._members(schema), end) for end in ends]
+        if shares[0] is None or shares[1] is None:
+            return None
+        most, least = shares[0][1], shares[1][0]
+        joint = list[Reading]()
+        for pair in self._pairs(schema):
+            weights = np.zeros(bound.rows.shape[1:])
+            weights[list(ends)] = pair, -pair
+            joint.append(bound.reading(bound.row(weights), 1.0))
+        ahead = joined(joint, together=True)
+        assert ahead is not None
+        return lambda upper: np.minimum(
+            most(upper) - least(upper), np.maximum(ahead(upper), 0.0) * STEEPEST_SHARE
+        )
+
+    def climb(
+        self, boxes: Boxes, bound: MarginBound, sign: float, schema: Schema, units: Units
+    ) -> Reading | None:
+        """An upper bound of sign · ∂quantity/∂column, in raw units by model units of the column, at least 0.
+
+        With the rounding of differences of two outputs over the shortest step.
+        """
+        drifts = 2.0 / SMALLEST_SHARE
+        if not self.classes:
+            steep = bound.steepness(bound.row(np.ones((1, 1))), sign, self.column, drifts)
+            if not units.log:
+                return lambda upper: units.scale * np.maximum(steep(upper), 0.0)
+            highest = bound.reading(0, 1.0)
+            return lambda upper: units.scale * units.raw(highest(upper)) * np.maximum(steep(upper), 0.0)
+        steeps = [
+            bound.steepness(bound.row(sign * pair[None]), 1.0, self.column, drifts)
+            for pair in self._pairs(schema)
+        ]
+        ahead = joined(steeps, together=True)
+        return None if ahead is None else lambda upper: np.maximum(ahead(upper), 0.0) * STEEPEST_SHARE
 
     def what(self, target_name: str, names: Collection[str]) -> str:
         """`y`, or `P(label = green)`."""

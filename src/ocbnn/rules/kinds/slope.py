@@ -8,13 +8,15 @@ tiny steps are noise. A fall within less than 1% of the stretch is seen as far a
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ocbnn.language.expressions import name_text, number_text
 from ocbnn.language.syntax import branches
+from ocbnn.regions.lines import on_axis
+from ocbnn.rules.bounding import Boxes, Case, MarginBound, Reading, joined
 from ocbnn.rules.kinds.relations import (
     SCALE_OF_SLACK,
     SLACK,
@@ -54,6 +56,24 @@ class _Pairs(Relation):
     def cases(self, points: Array, schema: Schema, region: Region) -> Array:
         return pairs_along(points, self.column, region, schema)
 
+    def _bounded(
+        self, boxes: Boxes, signs: tuple[float, ...], schema: Schema, units: Units
+    ) -> tuple[MarginBound, Reading] | None:
+        """By the Jacobian: between two inputs the quantity changes by its slope somewhere between them.
+
+        A whole number is bounded up to the next one, as the way between them leads through both boxes.
+        """
+        column, index = schema.column(self.column), schema.index(self.column)
+        high, same = boxes.high.copy(), np.ones(boxes.low.shape[1], dtype=bool)
+        if column.kind != "continuous":
+            high[:, index] = 1.0 if column.kind == "binary" else high[:, index] + 1.0
+            same[index] = False
+        cases = (Case(Boxes(boxes.low, high, schema), same),)
+        bound = MarginBound(boxes, np.zeros((0, 1, self.outputs(schema))), cases)
+        climbs = [self.climb(boxes, bound, sign, schema, units) for sign in signs]
+        steepest = joined(climbs, together=True)
+        return None if steepest is None else (bound, steepest)
+
 
 @dataclass(frozen=True)
 class Trend(_Pairs):
@@ -79,6 +99,15 @@ class Trend(_Pairs):
     def scale(self, demand: Steps) -> float:
         """The wall of the default term begins within the slack."""
         return SCALE_OF_SLACK * float(np.median(demand.allowed))
+
+    def bound(self, boxes: Boxes, schema: Schema, units: Units) -> MarginBound | None:
+        found = self._bounded(boxes, (-1.0 if self.rises else 1.0,), schema, units)
+        if found is None:
+            return None
+        ends = on_axis(schema.column(self.column), np.asarray(schema.column(self.column).observed))
+        length = ends[1] - ends[0] if ends[1] > ends[0] else 1.0
+        allowed = SLACK * self.unit(schema)
+        return replace(found[0], margin=lambda upper: found[1](upper) * length - allowed)
 
     def differences(
         self, column: str, first: float, second: float, schema: Schema
@@ -117,6 +146,23 @@ class Limit(_Pairs):
     def scale(self, demand: Steps) -> float:
         """What is allowed over the column's range."""
         return float(np.median(demand.allowed))
+
+    def bound(self, boxes: Boxes, schema: Schema, units: Units) -> MarginBound | None:
+        found = self._bounded(boxes, (-1.0, 1.0), schema, units)
+        if found is None:
+            return None
+        column, index = schema.column(self.column), schema.index(self.column)
+        low, high = boxes.low[:, index], boxes.high[:, index]
+        # Model units by raw ones: 1 / scale, times the slope of the column's transform where it is steepest.
+        rate = np.full(len(boxes), 1.0 / column.scale)
+        if column.transform == "log":
+            rate = rate / (low + column.offset)
+        elif column.transform == "asinh":
+            nearest = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
+            rate = rate / np.hypot(nearest, column.offset)
+        rate = rate * (1 + 1e-12)
+        allowed = self.most / self.per
+        return replace(found[0], margin=lambda upper: found[1](upper) * rate - allowed)
 
     def differences(
         self, column: str, first: float, second: float, schema: Schema

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ocbnn.language.syntax import branches
+from ocbnn.rules.bounding import Boxes, MarginBound, together
 from ocbnn.rules.kinds.relations import Relation
 from ocbnn.rules.margins import largest
 from ocbnn.rules.requirement import Array, Requirement, Units
@@ -62,6 +63,11 @@ class Together(Requirement):
             for (part, of), (asked, scale) in zip(self._places(), demand, strict=True)
         ]
         return largest(margins[0].__array_namespace__().stack(margins, axis=-1))
+
+    def bound(self, boxes: Boxes, schema: Schema, units: Units) -> MarginBound | None:
+        """The bounds of all parts, each with inputs of its own."""
+        found = [part.bound(boxes, schema, units) for part in self.parts]
+        return together([each for each in found if each is not None]) if all(found) else None
 
     def text(self, target_name: str = "y", names: Collection[str] = ()) -> str:
         return " and ".join(part.text(target_name, names) for part in self.parts)

@@ -1,0 +1,78 @@
+"""Relations between outputs are proved of draws that keep them, on every kind of column, and of no others."""
+
+from __future__ import annotations
+
+import pytest
+
+from ocbnn.checking.check import as_rule_terms
+from ocbnn.checking.draws import margins_at
+from ocbnn.model import Model
+from ocbnn.proof import PROVED, REFUTED, UNDECIDED, prove, verify_proof
+from ocbnn.schema import Column, Schema, Target
+from posterior_cases import random_posterior
+
+COLUMNS = (
+    Column("age", "integer", (20.0, 80.0), center=50.0, scale=15.0),
+    Column("dose", "continuous", (0.1, 50.0), transform="log", offset=0.5, center=1.0, scale=1.2),
+    Column("flow", "continuous", (-40.0, 90.0), transform="asinh", offset=3.0, center=2.0, scale=1.5),
+    Column("site", "category", (0.0, 2.0), levels=("a", "b", "c")),
+    Column("sick", "binary", (0.0, 1.0), transform="none"),
+)
+NUMBER = Schema(COLUMNS, Target("y", "regression", center=10.0, scale=3.0, observed=(0.0, 20.0)))
+LOG = Schema(COLUMNS, Target("y", "regression", center=1.0, scale=0.3, observed=(1.0, 9.0), transform="log"))
+TWO = Schema(COLUMNS, Target("label", "classification", ("no", "yes")))
+THREE = Schema(COLUMNS, Target("label", "classification", ("red", "green", "blue")))
+OF_Y = [
+    "always y increases with dose",
+    "if age > 40 then y decreases with age",
+    "always y changes by at most 0.6 per flow",
+    "always y increases with sick",
+    "if sick = 1 then y with site = a >= y with site = b - 0.5",
+    "always y does not depend on sick by more than 1.5",
+    "always y does not depend on site by more than 2",
+    "always y increases with dose and y does not depend on sick by more than 2",
+]
+OF_YES = [
+    "always P(label = yes) increases with dose",
+    "always P(label = yes) with site = a >= P(label = yes) with site = b",
+    "always P(label = yes) does not depend on sick by more than 0.1",
+]
+CASES = [
+    ("number", NUMBER, OF_Y),
+    ("log", LOG, OF_Y[:2] + OF_Y[4:6]),
+    ("two classes", TWO, OF_YES),
+    ("three classes", THREE, ["always P(label = red) does not depend on sick by more than 0.1"]),
+]
+
+
+@pytest.mark.parametrize(("name", "schema", "rules"), CASES, ids=[name for name, _, _ in CASES])
+def test_no_case_violates_what_is_proved(name, schema, rules):
+    model = Model.build(schema=schema, hidden=(4,), activation="tanh")
+    drawn = random_posterior(model, (1, 40), seed=2, spread=0.35)
+    seen = {PROVED: 0, REFUTED: 0, UNDECIDED: 0}
+    for rule, proof in zip(rules, prove(drawn, rules, boxes=150, seconds=60), strict=True):
+        assert not proof.reason
+        (term,) = as_rule_terms(drawn, [rule])
+        violated = (margins_at(drawn, drawn.flat, term, term.fresh(4000, 5)) > 0).any(axis=1)
+        assert not (violated & proof.proved.ravel()).any(), rule
+        for status, count in zip(seen, proof.counts.values(), strict=True):
+            seen[status] += count
+    print(name, seen)
+    assert seen[PROVED] > 3 * len(rules)
+    assert seen[REFUTED] > 0
+    assert verify_proof(drawn, proof, rules).holds
+
+
+def test_slopes_are_not_proved_over_regions_with_gaps_along_the_column():
+    model = Model.build(schema=NUMBER, hidden=(4,), activation="tanh")
+    drawn = random_posterior(model, (1, 2), spread=0.1)
+    gap = prove(drawn, ["if dose < 1 or dose > 10 then y increases with dose"])[0]
+    assert "gaps along the column" in gap.reason
+    beside = prove(drawn, ["if age < 30 or age > 60 then y increases with dose"], boxes=5)[0]
+    assert not beside.reason
+
+
+def test_a_value_of_a_number_is_not_compared_with_all_others_in_a_proof():
+    model = Model.build(schema=NUMBER, hidden=(4,), activation="tanh")
+    drawn = random_posterior(model, (1, 2), spread=0.1)
+    assert "how its margin is bounded" in prove(drawn, ["always y does not depend on dose"])[0].reason
