@@ -22,7 +22,7 @@ from ocbnn.schema import Schema
 from ocbnn.schema.reading import did_you_mean
 
 SMALL_TABLE = 5_000
-NUMBER_SCALE, CLASS_SCALE = 1.5, 2.5
+NUMBER_SCALE, CLASS_SCALE = 1.0, 2.5
 """Around which the last layer's scale is learnt: of a standardised target, and of log-odds.
 
 Standardised columns rarely change log-odds by more than 5 (Gelman et al. 2008 scale their prior by 2.5).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from ocbnn.estimators.pictures import PlotMethods
 from ocbnn.estimators.tables import Rows, read_numbers
 from ocbnn.model import Model
 from ocbnn.model.likelihoods import Noise, checked_noise
+from ocbnn.model.priors import Prior
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Task
 
@@ -75,7 +76,7 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
         hidden: Any = None,
         activation: str = "tanh",
         prior: Any = None,
-        noise: Noise = None,
+        noise: float | Literal["varying", "constant"] | None = None,
         target_transform: str | None = None,
         tolerance: float | None = None,
         columns: Any = None,
@@ -104,7 +105,13 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
             declared[key] = {**options, "transform": self.target_transform}
 
     def _model(self, rows: Rows, rules: Sequence[Constraint], seed: int) -> Model:
-        return self._built(rows, rules, seed, noise=checked_noise(self.noise), row_weights=rows.weights)
+        return self._built(rows, rules, seed, noise=self._noise(), row_weights=rows.weights)
+
+    def _noise(self) -> Noise:
+        """The noise of the model: by default it varies, where no base prior says what the network is."""
+        if self.noise is None:
+            return None if isinstance(self.prior, Prior) else "varying"
+        return None if isinstance(self.noise, str) and self.noise == "constant" else checked_noise(self.noise)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean, `(n,)`; with `return_std` also the standard deviation of an observation, with noise.
