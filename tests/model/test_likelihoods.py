@@ -90,7 +90,9 @@ def test_likelihoods_of_numbers_have_noise_and_those_of_classes_none():
     assert found == [True, True, False, False]
 
 
-@pytest.mark.parametrize("likelihood", [Gaussian(noise_prior=1.7), VaryingGaussian(noise_prior=1.7)], ids=repr)
+@pytest.mark.parametrize(
+    "likelihood", [Gaussian(noise_prior=1.7), VaryingGaussian(noise_prior=1.7)], ids=repr
+)
 def test_noise_can_be_set_to_a_share_of_the_spread_of_y_everywhere(likelihood, generator):
     network = MLP(2, (3,), likelihood.outputs)
     w = generator.normal(size=network.size + likelihood.size)

@@ -246,7 +246,10 @@ def test_terms_and_strength_reach_the_rules(frame):
             "a second output of the network, but this one has 1",
         ),
         (lambda frame: Model.build(frame=frame, target="y", noise="loud"), "\"varying\" where .* not 'loud'"),
-        (lambda frame: Model.build(frame=frame, target="y", noise=-1.0), "positive standard deviation .* -1.0"),
+        (
+            lambda frame: Model.build(frame=frame, target="y", noise=-1.0),
+            "positive standard deviation .* -1.0",
+        ),
         (lambda frame: Model.build(frame=frame, target="y", noise=True), "not True"),
         (lambda frame: Model.build(frame=frame.assign(y=["a"] * 6), target="y"), "the one class 'a'"),
     ],

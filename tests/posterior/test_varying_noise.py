@@ -79,7 +79,9 @@ def test_rules_and_checks_see_the_mean_alone():
         for found, expected in zip(check_rules(one), check_rules(plain), strict=True):
             assert found.epsilon_mean.value == expected.epsilon_mean.value
             assert found.worst_point == expected.worst_point
-        assert np.array_equal(reject(one, [rules[1]]).posterior.mask, reject(plain, [rules[1]]).posterior.mask)
+        assert np.array_equal(
+            reject(one, [rules[1]]).posterior.mask, reject(plain, [rules[1]]).posterior.mask
+        )
         for w, v in zip(one.flat[:5], plain.flat[:5], strict=True):
             np.testing.assert_allclose(
                 one.model.rule_log_densities(w), plain.model.rule_log_densities(v), rtol=1e-5
