@@ -45,7 +45,7 @@ from ocbnn.errors import FileError, ModelError, OCBNNError, OCBNNWarning
 from ocbnn.inference.feed import Feed
 from ocbnn.model import pack
 from ocbnn.model.conditional import RuleTerm, Scoring, rule_points, rule_terms
-from ocbnn.model.likelihoods import Likelihood
+from ocbnn.model.likelihoods import Likelihood, Noise, VaryingGaussian
 from ocbnn.model.model import Model, default_likelihood
 from ocbnn.model.networks import MLP, Key, Network
 from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, LayerScales, Prior, as_diagonal
@@ -119,7 +119,7 @@ class AmortizedPrior:
         hidden: Sequence[int] = (10,),
         activation: str = "rbf",
         base: Prior | None = None,
-        noise: float | None = None,
+        noise: Noise = None,
         data: pd.DataFrame | None = None,
         objective: Literal["auto", "linearized", "monte-carlo"] = "auto",
         divergence: str = "total-variation",
@@ -287,7 +287,7 @@ def _require_learnable(
     likelihood: Likelihood,
     objective: str,
     observation: bool,
-    noise: float | None,
+    noise: Noise,
 ) -> None:
     if not rules:
         raise ModelError("There are no rules to learn; without any, use the base prior itself.")
@@ -298,6 +298,11 @@ def _require_learnable(
         raise ModelError(
             f"Rules are learnt into a prior on the scale of {schema.target.name!r} itself, not of its log. "
             "Leave the log transform of the target out, or give the rules to the fit (rules=)."
+        )
+    if isinstance(likelihood, VaryingGaussian):
+        raise ModelError(
+            'noise="varying" is an output of the network with a prior of its own, which no rule teaches. '
+            "Give a number, or learn the rules in the fit (rules=)."
         )
     if objective == "linearized" and likelihood.outputs > 1:
         raise ModelError(

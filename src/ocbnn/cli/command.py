@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -81,6 +81,23 @@ def hidden_units(text: str | None) -> tuple[int, ...] | None:
     if not widths or min(widths) < 1:
         raise InputError(f"--hidden takes numbers of units, such as 20 or 50,50, not {text!r}.")
     return widths
+
+
+def noise(text: str | None) -> float | Literal["varying"] | None:
+    """`varying`, or a number above 0.
+
+    Raises:
+        InputError: anything else.
+    """
+    if text is None or text == "varying":
+        return text  # type: ignore[return-value]
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.0 < value < math.inf:
+        raise InputError(f"--noise takes 'varying', or a standard deviation above 0, not {text!r}.")
+    return value
 
 
 # Errors -----------------------------------------------------------------------------------------------------

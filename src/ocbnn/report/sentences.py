@@ -357,6 +357,29 @@ def performance_rows(evidence: Evidence) -> list[tuple[str, str, Callable[[float
 # Calibration and diagnostics --------------------------------------------------------------------------------
 
 
+def noise_sentence(evidence: Evidence) -> str | None:
+    """How far observations scatter around the function; None for classes."""
+    noise, target = evidence.noise, evidence.target
+    if noise is None:
+        return None
+    unit = None if target.is_log else target.unit
+    what = f"log({target.name})" if target.is_log else target.name
+
+    def words(figures: tuple[float, float, float]) -> str:
+        middle, low, high = figures
+        ends = (
+            ""
+            if low == high
+            else f" (90% interval: {number(low, None, middle)} to {number(high, None, middle)})"
+        )
+        return f"{number(middle, unit)}{ends}"
+
+    said = f"Around the function, {what} has a standard deviation of {words(noise.quietest)}"
+    if not noise.varies:
+        return f"{said}, the same for all cases."
+    return f"{said} at the quietest case and of {words(noise.loudest)} at the loudest."
+
+
 def coverage_sentence(bin_: Bin, where: str, task: str) -> str:
     """How often intervals, or sets of classes, contain the truth."""
     what, truth = ("intervals", "value") if task == "regression" else ("sets", "class")
