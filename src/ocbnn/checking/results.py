@@ -128,6 +128,10 @@ class RuleCheck:
         spare = 2.0 * math.hypot(self.error, self.error_of_points)
         return seen.value + max(spare, min(possible, 0.5 * tolerance)) <= tolerance
 
+    def shown_beyond(self) -> bool:
+        """Whether a pilot has seen enough: the violation is beyond the tolerance with two errors to spare."""
+        return self.violation.value - 2.0 * math.hypot(self.error, self.error_of_points) > self.tolerance
+
     def __str__(self) -> str:
         head = f"{self.name}: {self.verdict} (tolerance {self.tolerance:g}, {self.points:,} fresh points"
         head += f" and {self.points_found} found by ascent)" if self.points_found else ")"

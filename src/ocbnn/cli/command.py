@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -83,20 +83,22 @@ def hidden_units(text: str | None) -> tuple[int, ...] | None:
     return widths
 
 
-def noise(text: str | None) -> float | Literal["varying"] | None:
-    """`varying`, or a number above 0.
+def noise(text: str | None) -> float | str | None:
+    """`varying`, `constant`, or a number above 0.
 
     Raises:
         InputError: anything else.
     """
-    if text is None or text == "varying":
-        return text  # type: ignore[return-value]
+    if text in (None, "varying", "constant"):
+        return text
     try:
-        value = float(text)
+        value = float(text or "")
     except ValueError:
         value = math.nan
     if not 0.0 < value < math.inf:
-        raise InputError(f"--noise takes 'varying', or a standard deviation above 0, not {text!r}.")
+        raise InputError(
+            f"--noise takes 'varying', 'constant', or a standard deviation above 0, not {text!r}."
+        )
     return value
 
 

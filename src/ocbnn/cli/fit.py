@@ -84,9 +84,9 @@ def fit(
     noise: Annotated[
         str | None,
         typer.Option(
-            metavar="varying",
-            help="'varying' lets noise depend on the inputs; a number is its standard deviation; default: "
-            "one number that is learnt.",
+            metavar="varying|constant|NUMBER",
+            help="'varying' lets noise depend on the inputs, which is the default; 'constant' learns one "
+            "number; a number is its standard deviation.",
             **MODEL,
         ),
     ] = None,

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ from ocbnn.inference.loop import Loop, RunOptions
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.result import RuleOutcome
 from ocbnn.inference.warmstart import WarmStart, starting_positions, with_found
+from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.outputs import model_outputs
 from ocbnn.seeds import seed_for
@@ -99,16 +101,13 @@ class StrengthSearch:
             prepared = prepared.with_strengths(bracket.now)
             own = replace(pilot, seed=seed_for(seed, "pilot", number))
             loop = Loop.start(prepared, own, tunings=tunings)
-            draws, prepared = self._pilot(prepared, loop, first=number == 0)
+            fresh = seed_for(seed, "pilot check", number)
+            judged = partial(self._checks, prepared.model, fresh, engine.has_chains)
+            draws, checks, prepared = self._pilot(prepared, loop, judged, first=number == 0)
             prepared.seconds["compile"] = prepared.seconds.get("compile", 0.0) + loop.compile_seconds
             if engine.has_chains and not engine.stochastic:
                 tunings = [settling(state.tuning, engine.warmup) for state in loop.states]
             rules = prepared.model.terms
-            fresh = seed_for(seed, "pilot check", number)
-            checks = [
-                pilot_check(prepared.model, rule, draws, fresh, has_chains=engine.has_chains)
-                for rule in rules
-            ]
             met = [check.shown_within(self.aim * check.tolerance) for check in checks]
             bearable = [check.shown_within(check.tolerance) for check in checks]
             violations = [check.violation.value for check in checks]
@@ -151,14 +150,23 @@ class StrengthSearch:
             return engine
         return replace(engine, steps=self.steps)  # type: ignore[type-var]
 
+    def _checks(
+        self, model: Model, seed: int, has_chains: bool, draws: Float[np.ndarray, "chains draws size"]
+    ) -> list[RuleCheck]:
+        return [pilot_check(model, rule, draws, seed, has_chains=has_chains) for rule in model.terms]
+
     def _pilot(
-        self, prepared: Prepared, loop: Loop, *, first: bool
-    ) -> tuple[Float[np.ndarray, "chains draws size"], Prepared]:
-        """Draws of a short run, and the same density with the run's end as its start."""
+        self, prepared: Prepared, loop: Loop, judged: Callable[[np.ndarray], list[RuleCheck]], *, first: bool
+    ) -> tuple[Float[np.ndarray, "chains draws size"], list[RuleCheck], Prepared]:
+        """Draws of a short run, how they keep the rules, and the density with the run's end as its start.
+
+        It ends as soon as it is clear of every rule whether it is kept.
+        """
         engine = loop.engine
         if not engine.has_chains:
             work = sum(loop.advance().work for _ in range(-(-engine.warmup // loop.length)))
-            return loop.final_draws(PILOT_DRAWS), replace(prepared, work=prepared.work + work)
+            draws = loop.final_draws(PILOT_DRAWS)
+            return draws, judged(draws), replace(prepared, work=prepared.work + work)
         work, warmup = 0, engine.warmup if first else int(SETTLING * engine.warmup)
         for _ in range(-(-warmup // loop.length)):
             work += loop.advance().work
@@ -169,9 +177,13 @@ class StrengthSearch:
             kept.append(chunk.positions)
             work += chunk.work
             draws = np.concatenate(kept, axis=1)
-            if draws.shape[1] >= self.most or _effective(prepared, draws) >= self.effective:
-                break
-        return draws, replace(prepared, positions=draws[:, -1], work=prepared.work + work)
+            checks = judged(draws)
+            if (
+                all(each.shown_within(self.aim * each.tolerance) or each.shown_beyond() for each in checks)
+                or draws.shape[1] >= self.most
+                or _effective(prepared, draws) >= self.effective
+            ):
+                return draws, checks, replace(prepared, positions=draws[:, -1], work=prepared.work + work)
 
 
 class _Bracket:
