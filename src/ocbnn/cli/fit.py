@@ -25,6 +25,7 @@ OUTCOME = (
     "met",
     "reason",
     "learnt",
+    "by_construction",
     "not_shown",
 )
 """What `--json` says of each rule."""

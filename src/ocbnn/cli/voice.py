@@ -149,7 +149,9 @@ def show_outcomes(voice: Voice, outcomes: Iterable[RuleOutcome]) -> None:
 
     for outcome in outcomes:
         figures = f"violated by {percent(outcome.violation)}, accepted {percent(outcome.tolerance)}"
-        if outcome.met:
+        if outcome.by_construction:
+            voice.say(f"  met    {outcome.name}: holds by construction", "green")
+        elif outcome.met:
             voice.say(f"  met    {outcome.name}: {figures}", "green")
         elif outcome.not_shown:
             voice.warn(f"not shown: {outcome.name}: {outcome.reason}.")
@@ -163,6 +165,8 @@ def show_check(voice: Voice, found: RuleCheck, schema: Schema) -> None:
 
     voice.say(f"{found.verdict}: {found.name}", VERDICT_STYLES[found.verdict])
     voice.say(f"  {found.text}")
+    if found.by_construction:
+        voice.say("  holds by construction: the weights of every draw have the signs that it asks for")
     how = f"{found.points:,} fresh points"
     how += f" and {found.points_found} found by ascent" if found.points_found else ""
     voice.say(f"  accepted {percent(found.tolerance)}; tried at {how}", "dim")

@@ -285,6 +285,9 @@ def judge(
             reason = unmet_reason(model, rule, check, alone, found=found)
             outcome = replace(outcome, reason=reason, rows=contradicting_rows(model, rule).some)
         outcomes.append(outcome)
+    for rule in model.formed:
+        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains)
+        outcomes.append(_outcome(rule, check, math.nan, found=False))
     for rule in model.learnt:
         check = pilot_check(model, rule, draws, verdict, has_chains=has_chains)
         outcome = replace(_outcome(rule, check, math.nan, found=False), learnt=True)

@@ -188,6 +188,11 @@ def _run_sentences(run: RunFacts) -> list[str]:
 def rule_sentence(rule: RuleFacts, draws: int) -> str:
     """How far a rule is kept by so many draws, and what the verdict means."""
     check = rule.check
+    if check.by_construction:
+        return (
+            f"Holds by construction: in all {draws:,} draws the weights on every path from its columns have "
+            "the sign that it asks for, so that no case can violate it."
+        )
     ends = f"95% interval: {percent_range(check.violation)}; tolerance: {percent(check.tolerance)}"
     share = percent(check.violation.value)
     if rule.is_predictive:

@@ -1,4 +1,4 @@
-"""Rules in files: `rules.yaml`, a list of rules with name, rule, source, reason and tolerance.
+"""Rules in files: `rules.yaml`, a list of rules with name, rule, source, reason, tolerance and by.
 
 The list may also stand under the key `rules:`, and a rule without more may be a plain text.
 """
@@ -39,6 +39,7 @@ class RuleEntry(BaseModel):
     source: StrictStr | None = None
     reason: StrictStr | None = None
     tolerance: StrictFloat | StrictInt | None = None
+    by: StrictStr | None = None
 
     @classmethod
     def of(cls, rule: Constraint, schema: Schema, who: str = "The rule") -> RuleEntry:
@@ -64,7 +65,12 @@ class RuleEntry(BaseModel):
                 "Make it with `parse_rule`."
             )
         return cls(
-            name=rule.name, rule=text, source=rule.source, reason=rule.reason, tolerance=rule.tolerance
+            name=rule.name,
+            rule=text,
+            source=rule.source,
+            reason=rule.reason,
+            tolerance=rule.tolerance,
+            by=rule.by,
         )
 
     def constraint(self, schema: Schema, line: int | None = None) -> Constraint:
