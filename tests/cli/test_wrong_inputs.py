@@ -161,7 +161,7 @@ FITS = [
     fitted("--class-weight for a number", "--class-weight balanced", "class weight is for classes"),
     fitted("settings with a class weight for a number", "--settings {}/s.toml", "weight is for classes",
            files={"s.toml": 'class_weight = "balanced"'}),
-    fitted("--noise in words", "--noise loud", "--noise takes 'varying', or a standard deviation above 0"),
+    fitted("--noise in words", "--noise loud", "--noise takes 'varying', 'constant', or a standard"),
     fitted("no noise", "--noise 0", "--noise takes"),
     fitted("endless noise", "--noise inf", "--noise takes"),
     fitted("settings with a mistake", "--settings {}/s.toml", "Did you mean 'draws'?",
