@@ -310,6 +310,11 @@ def _require_learnable(
             f'open), and {schema.target.name!r} has {likelihood.outputs}; use objective="monte-carlo".'
         )
     for rule in rules:
+        if rule.by == "construction":
+            raise ModelError(
+                f"The rule `{rule.text(schema)}` is to hold by construction, and an amortized prior learns "
+                "its rules. Leave `by` out, or give the rule to a fit without an amortized prior (rules=)."
+            )
         _require_view(rule, schema, objective)
     speaks_of_noise = observation or any(rule.requirement.speaks_of_noise for rule in rules)
     if speaks_of_noise and schema.target.task == "regression" and noise is None:

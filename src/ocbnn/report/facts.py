@@ -216,7 +216,7 @@ def rule_facts(
                 check=check,
                 source=rule.source,
                 reason=rule.reason,
-                strength=strength if np.isfinite(strength) else None,
+                strength=strength if np.isfinite(strength) and not check.by_construction else None,
                 columns=tuple(name for name in term.schema.names if name in rule.region.columns()),
                 enforced=any(rule == other.rule for other in posterior.enforced),
                 unmet_reason=reasons.get(check.name) if check.verdict == "unmet" else None,
