@@ -103,10 +103,16 @@ def as_rule_terms(
 
 
 def pilot_check(
-    model: Model, term: RuleTerm, draws: Float[np.ndarray, "chains draws size"], key: int, *, has_chains: bool
+    model: Model,
+    term: RuleTerm,
+    draws: Float[np.ndarray, "chains draws size"],
+    key: int,
+    *,
+    has_chains: bool,
+    ascent: bool = False,
 ) -> RuleCheck:
-    """How far draws keep a rule, quickly: at most 1,000 of them, on 2,048 points, without the ascent."""
-    options = CheckOptions(PILOT_POINTS, key, ascent=False, purpose="pilot")
+    """How far draws keep a rule, quickly: at most 1,000 of them, on 2,048 points; `ascent` finds more."""
+    options = CheckOptions(PILOT_POINTS, key, ascent=ascent, purpose="pilot")
     return check_rule(DrawSet(spaced(draws), model, has_chains=has_chains), term, options)
 
 

@@ -265,7 +265,7 @@ def judge(
     """How every rule fares under the kept draws, on points that neither the prior nor a pilot has seen."""
     model, outcomes, verdict = prepared.model, [], seed_for(seed, "verdict")
     for index, rule in enumerate(model.terms):
-        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains)
+        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains, ascent=True)
         found = bool(prepared.strengths.searched[index])
         outcome = _outcome(rule, check, float(rule.points.strength), found=found)
         if outcome.unmet:
@@ -274,7 +274,7 @@ def judge(
             outcome = replace(outcome, reason=reason, rows=contradicting_rows(model, rule).some)
         outcomes.append(outcome)
     for rule in model.learnt:
-        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains)
+        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains, ascent=True)
         outcome = replace(_outcome(rule, check, math.nan, found=False), learnt=True)
         if outcome.unmet:
             reason = learnt_unmet_reason(model, rule, check)
