@@ -88,6 +88,8 @@ class Violations(NamedTuple):
     found: int
     worst: np.ndarray | None  # the point; None where all points are one case
     worst_margins: Float[np.ndarray, "chains draws"]
+    tried: Float[np.ndarray, "tried Q"]  # besides the fresh points: the worst of these, and those found
+    shares: Float[np.ndarray, " tried"]  # of all draws, that violate there
 
     @property
     def share(self) -> Float[np.ndarray, "chains draws"]:
@@ -109,11 +111,12 @@ def find_violations(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> Viol
     single = searchable(term)
     candidates = points[fresh.worst][None] if single else points
     elsewhere = points[:0]
-    if options.ascent and single:
+    if _is_searched(term, options):
         found = climb(drawn, term, drawn.draws[finding], seed_for(options.key, "finding half"))
         candidates = np.concatenate([candidates, found])
         elsewhere = climb(drawn, term, drawn.flat, seed_for(options.key, "all draws"), score="worst draw")
-    there = margins_at(drawn, drawn.every, term, np.concatenate([candidates, elsewhere]))
+    tried_points = np.concatenate([candidates, elsewhere])
+    there = margins_at(drawn, drawn.every, term, tried_points)
     # The worst point is found and chosen by the finding half alone; what all draws found is tried besides.
     tried = len(candidates) if single else 1
     chosen = int(np.lexsort(_badness(there[finding.ravel(), :tried]))[-1])
@@ -125,7 +128,14 @@ def find_violations(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> Viol
         found=there.shape[1] - 1,
         worst=candidates[chosen] if single else None,
         worst_margins=there[:, chosen].reshape(shape),
+        tried=tried_points if single else points[:0],
+        shares=(there > 0).mean(axis=0),
     )
+
+
+def _is_searched(term: RuleTerm, options: CheckOptions) -> bool:
+    """Whether the worst point is looked for by ascent; always where the tolerance is about it."""
+    return searchable(term) and (options.ascent or term.rule.is_everywhere)
 
 
 def _at_fresh(drawn: Drawn, term: RuleTerm, points: Float[np.ndarray, "points Q"]) -> AtFresh:
@@ -175,13 +185,20 @@ def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckO
     figures = _figures(drawn, [found.fresh], found.share, found.anywhere, found.largest, options)
     epsilon = with_error(figures["epsilon_mean"], error_of_points, options.confidence)
     worst = _share_figure(drawn, found.at_worst, split.estimating, found.worst_margins, options)
-    average, searched = verdict(epsilon, term.tolerance), options.ascent or not searchable(term)
+    searched = _is_searched(term, options) or not searchable(term)
+    average, at_worst = verdict(epsilon, term.tolerance), verdict(worst, term.tolerance)
+    asked: Level = "worst case found" if term.rule.is_everywhere else "on average"
+    if asked == "worst case found":
+        spread, effective, error_of_points = found.at_worst[split.estimating].std(), worst.effective, 0.0
+    else:
+        spread, effective = found.share[kept].std(), epsilon.effective
     return RuleCheck(
         name=rule_name(term),
         text=term.rule.text(term.schema),
         tolerance=term.tolerance,
-        verdict=average,
-        levels=_levels(average, verdict(worst, term.tolerance) if searched else "not attempted"),
+        verdict=average if asked == "on average" else at_worst,
+        asked=asked,
+        levels=_levels(average, at_worst if searched else "not attempted"),
         points=len(found.fresh.points),
         points_found=found.found,
         epsilon_worst=worst,
@@ -189,7 +206,7 @@ def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckO
         worst_how=split.how,
         mass_outside=None if found.fresh.mass is None else _mass_figure(drawn, found.fresh.mass, options),
         groups=groups_of(drawn, [found], options) if searchable(term) else (),
-        error=float(found.share[kept].std() / math.sqrt(max(epsilon.effective, 1.0))),
+        error=float(spread / math.sqrt(max(effective, 1.0))),
         error_of_points=error_of_points,
         **figures | {"epsilon_mean": epsilon},
     )

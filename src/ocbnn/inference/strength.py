@@ -16,14 +16,14 @@ gets more strength.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn.checking.check import most_violated, pilot_check
+from ocbnn.checking.check import most_violated, pilot_check, pilot_findings
 from ocbnn.checking.explain import (
     contradicting_rows,
     learnt_unmet_reason,
@@ -105,16 +105,24 @@ class StrengthSearch:
                 tunings = [settling(state.tuning, engine.warmup) for state in loop.states]
             rules = prepared.model.terms
             fresh = seed_for(seed, "pilot check", number)
-            checks = [
-                pilot_check(prepared.model, rule, draws, fresh, has_chains=engine.has_chains)
+            findings = [
+                pilot_findings(prepared.model, rule, draws, fresh, has_chains=engine.has_chains)
                 for rule in rules
             ]
+            checks = [check for check, _ in findings]
             met = [check.shown_within(self.aim * check.tolerance) for check in checks]
             bearable = [check.shown_within(check.tolerance) for check in checks]
             violations = [check.violation.value for check in checks]
-            wanting = [i for i in bracket.searched if not met[i] and not bracket.can_be_enough(i)]
-            prepared, filled = self._filled(prepared, draws, seed_for(seed, "between", number), wanting, room)
-            near = frozenset(i for i in filled if violations[i] <= NEAR * rules[i].tolerance)
+            between = seed_for(seed, "between", number)
+            worst = {i: found for i, (_, found) in enumerate(findings) if rules[i].rule.is_everywhere}
+            wanting = [
+                i for i in bracket.searched if not met[i] and (i in worst or not bracket.can_be_enough(i))
+            ]
+            prepared, filled = self._filled(prepared, draws, between, wanting, room, worst)
+            for index in filled:
+                if index in worst:  # what was enough at other points says nothing of these
+                    bracket.restart(index)
+            near = frozenset(i for i in filled if i in worst or violations[i] <= NEAR * rules[i].tolerance)
             bracket.learn(met, violations, bracket.hold(near), bearable)
             if bracket.settled:
                 break
@@ -129,16 +137,25 @@ class StrengthSearch:
         seed: int,
         wanting: Sequence[int],
         room: list[int],
+        worst: Mapping[int, Float[np.ndarray, "found Q"]],
     ) -> tuple[Prepared, list[int]]:
-        """The same density with points where the pilot broke rules, and which rules were given some."""
+        """The same density with points where the pilot broke rules, and which rules were given some.
+
+        `worst` are points that a search has found, for rules that are to hold everywhere.
+        """
         rules, filled = list(prepared.model.terms), list[int]()
         for index in wanting:
             rule, nodes = rules[index], prepared.context.nodes[index]
             # Nodes stand for points in few dimensions alone, where points are close to each other.
             covered = rule.rule.is_predictive or nodes.coded is not rule.points.coded
+            covered = covered and index not in worst
             if covered or not searchable(rule) or not room[index]:
                 continue
-            found = most_violated(prepared.model, rule, draws, seed, min(self.found, room[index]))
+            most = min(self.found, room[index])
+            if index in worst:
+                found = worst[index][:most]
+            else:
+                found = most_violated(prepared.model, rule, draws, seed, most)
             if len(found):
                 room[index] -= len(found)
                 rules[index] = with_found(rule, found)
@@ -199,6 +216,11 @@ class _Bracket:
         for index in held:
             self.held_at[index] = self.now[index]
         return held
+
+    def restart(self, index: int) -> None:
+        """Forget what was seen of a rule: it has been given points that change what is enough."""
+        self.little[index], self.enough[index], self.least[index] = -np.inf, np.inf, np.inf
+        self.least_at[index], self.worse[index] = self.now[index], 0
 
     def found(self) -> Float[np.ndarray, " rules"]:
         """The smallest strength known to be enough, or that of the least violation."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ocbnn.schema import Schema
 
 EVERYWHERE = Always()
+Holds = Literal["on average", "everywhere"]
+"""What a tolerance is about: the mean over the region, or the worst case in it."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Constraint:
         condition: the region in words, as the rule wrote it; `Always` for rules that were not written.
         name, source, reason: what people call it, who says so, and why.
         tolerance: the share of violation that is accepted, in [0, 1); None for the default.
+        holds: what that share is of: of draws and inputs, "on average", or of draws at the worst input that a
+            search finds, "everywhere".
     """
 
     region: Region
@@ -41,6 +45,7 @@ class Constraint:
     source: str | None = None
     reason: str | None = None
     tolerance: float | None = None
+    holds: Holds = "on average"
 
     def __post_init__(self) -> None:
         self.requirement.require_region(self.region)
@@ -50,6 +55,13 @@ class Constraint:
                 raise RuleError(f"A rule's {field} is text, or left out; got {value!r}.")
         if self.tolerance is not None:
             object.__setattr__(self, "tolerance", _tolerance(self.tolerance))
+        if self.holds not in get_args(Holds):
+            raise RuleError(f"A rule holds `on average` or `everywhere`; got {self.holds!r}.")
+        if self.is_everywhere and (self.is_predictive or self.requirement.inputs is None):
+            raise RuleError(
+                "Only a rule that every draw satisfies or violates at an input can hold everywhere: this one "
+                "is about many draws or rows together. Leave `holds` out."
+            )
 
     @classmethod
     def from_functions(
@@ -62,6 +74,7 @@ class Constraint:
         source: str | None = None,
         reason: str | None = None,
         tolerance: float | None = None,
+        holds: Holds = "on average",
     ) -> Constraint:
         """A constraint from any functions g_i(x, y), where text is not enough.
 
@@ -75,18 +88,25 @@ class Constraint:
             source: who says so.
             reason: why.
             tolerance: the share of violation that is accepted, in [0, 1).
+            holds: "on average" or "everywhere".
         """
         functions = (inequalities,) if callable(inequalities) else tuple(inequalities)
         if not functions or not all(callable(function) for function in functions):
             raise RuleError(
                 "`inequalities` takes one or more functions g(x, y); the rule is about where they are <= 0."
             )
-        return cls(region, Functions(functions, negative), Always(), name, source, reason, tolerance)
+        asked = Functions(functions, negative)
+        return cls(region, asked, Always(), name, source, reason, tolerance, holds)
 
     @property
     def effective_tolerance(self) -> float:
         """The tolerance given, else the default of its kind."""
         return self.requirement.default_tolerance if self.tolerance is None else self.tolerance
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether its tolerance is about the worst case."""
+        return self.holds == "everywhere"
 
     @property
     def is_predictive(self) -> bool:
