@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import entropy, norm, t
 
 from ocbnn.checking import violations
-from ocbnn.checking.check import PILOT_POINTS, check_rules, most_violated, pilot_check
+from ocbnn.checking.check import PILOT_POINTS, check_rules, most_violated, pilot_check, pilot_findings
 from ocbnn.checking.draws import DrawSet, halves
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.feed import Feed
@@ -446,3 +446,39 @@ def test_the_interval_of_the_mean_counts_both_draws_and_points() -> None:
         half = norm.ppf(0.975) * np.hypot(0.25 / np.sqrt(400), 0.25 / np.sqrt(points))
         assert found.epsilon_mean.high - found.epsilon_mean.value == pytest.approx(half, rel=0.03)
         assert found.epsilon_mean.value - found.epsilon_mean.low == pytest.approx(half, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("holds", "asked", "seen"),
+    [("on average", "on average", "met"), ("everywhere", "worst case found", "unmet")],
+)
+def test_the_verdict_is_at_the_level_that_the_rule_asks_for(holds, asked, seen):
+    """Lines x·slope, a tenth of them steep: `y <= 0.5` is violated by a tenth of the draws near the end."""
+    slope = np.tile([0.52] + 9 * [0.0], (4, 200))
+    rule = parse_rule("if 0 <= x <= 1 then y <= 0.5", number_schema(), tolerance=0.03, holds=holds)
+    found = check_rules(lines(slope, np.zeros_like(slope), [rule]), points=500)[0]
+    assert (found.asked, found.verdict) == (asked, seen)
+    assert found.levels == {"on average": "met", "worst case found": "unmet", "proved": "not attempted"}
+    assert found.violation == (found.epsilon_mean if holds == "on average" else found.epsilon_worst)
+    assert found.worst.value == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("holds", ["on average", "everywhere"])
+def test_a_pilot_searches_for_the_worst_case_where_the_tolerance_is_about_it(holds):
+    slope = np.tile([0.52] + 9 * [0.0], (4, 200))
+    rule = parse_rule("if 0 <= x <= 1 then y <= 0.5", number_schema(), holds=holds)
+    posterior = lines(slope, np.zeros_like(slope), [rule])
+    found, points = pilot_findings(posterior.model, posterior.rules[0], posterior.draws, 0, has_chains=True)
+    assert found.levels["worst case found"] == ("unmet" if holds == "everywhere" else "not attempted")
+    assert (points[:, 0] > 0.9).all()
+    assert found.worst_how == "found on half of the chains, estimated on the other half"
+
+
+def test_all_rules_together_are_at_each_level_as_the_least_of_them():
+    slope = np.tile([0.52] + 9 * [0.0], (4, 200))
+    rules = [
+        parse_rule(text, number_schema(), tolerance=0.03)
+        for text in ("if 0 <= x <= 1 then y <= 0.5", "if 0 <= x <= 1 then y <= 9")
+    ]
+    overall = check_rules(lines(slope, np.zeros_like(slope), rules), points=500).overall
+    assert overall.levels == {"on average": "met", "worst case found": "unmet", "proved": "not attempted"}

@@ -368,6 +368,21 @@ class TestCheck:
         assert {"value", "low", "high", "effective"} == set(rule["epsilon_mean"])
         assert [group["group"] for group in rule["groups"]] == ["ward = a", "ward = b", "ward = c"]
 
+    def test_every_level_is_named_and_one_can_be_asked_for(self, files):
+        call = ("check", files / "model", "--points", 50, "--json")
+        for option, level in (("average", "on average"), ("worst", "worst case found")):
+            found = json.loads(run(*call, "--level", option).stdout)
+            (rule,) = found["rules"]
+            assert set(rule["levels"]) == {"on average", "worst case found", "proved"}
+            assert rule["levels"]["proved"] == "not attempted"
+            assert bool(found["not_shown"]) == (rule["levels"][level] == "not shown at this tolerance")
+        assert "in the worst case found" in words(run("check", files / "model", "--level", "worst"))
+
+    def test_an_unknown_level_is_refused(self, files):
+        result = run("check", files / "model", "--level", "most")
+        assert result.exit_code == 2
+        assert "--level is average or worst, not 'most'" in words(result)
+
     def test_too_few_draws_to_show_it_is_1_when_strict(self, files):
         call = ("check", files / "model", "--points", 50)
         assert json.loads(run(*call, "--json").stdout)["not_shown"] == ["if x > 1 then y >= 0"]

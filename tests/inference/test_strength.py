@@ -6,6 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ocbnn.checking.draws import DrawSet, margins_at
+from ocbnn.checking.search import climb
+from ocbnn.errors import InferenceError
 from ocbnn.inference import Settings, StrengthSearch, WarmStart, infer
 from ocbnn.inference.density import Prepared
 from ocbnn.inference.engines.hmc import Hmc
@@ -14,6 +17,8 @@ from ocbnn.inference.prepare import prepare
 from ocbnn.inference.strength import _Bracket
 from ocbnn.model import Model
 from ocbnn.model.outputs import precision
+from ocbnn.rules.parse import parse_rule
+from ocbnn.schema import Schema
 from small_runs import RULE, figure_1b
 
 
@@ -210,3 +215,46 @@ def test_frozen_settings_look_for_no_points() -> None:
     assert frozen.strength is not None
     assert (frozen.warm.searches, frozen.strength.found) == (0, 0)
     assert Settings(warm=None, strength=None).frozen() == Settings(warm=None, strength=None)
+
+
+def test_new_points_restart_the_bracket_of_a_rule() -> None:
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0, 1000.0]), np.ones(2, bool))
+    bracket.learn([False, True], [0.5, 0.0])
+    bracket.learn([True, True], [0.0, 0.0])
+    assert bracket.enough[0] == 10_000.0
+    bracket.restart(0)
+    assert not bracket.can_be_enough(0)
+    assert np.isinf(bracket.little[0])
+    bracket.learn([False, True], [0.2, 0.0])
+    assert bracket.found()[0] == bracket.least_at[0]
+
+
+@pytest.mark.parametrize("engine", ["bbb", "sgld"])
+def test_engines_that_take_fresh_points_cannot_hold_a_rule_everywhere(engine: str) -> None:
+    frame = pd.DataFrame({"x": np.linspace(-1, 1, 10), "y": np.linspace(0.1, 0.95, 10)})
+    schema = Schema.infer(frame, target="y")
+    rule = parse_rule("always y <= 1", schema, holds="everywhere")
+    model = Model.build(frame=frame, schema=schema, hidden=(3,), noise=0.1, rules=[rule])
+    with pytest.raises(InferenceError, match=r"needs chains .* Give engine=\"mclmc\""):
+        infer(model, engine)
+
+
+@pytest.mark.slow
+def test_a_rule_against_the_data_holds_everywhere_by_another_search_with_ten_times_the_budget() -> None:
+    """Data rise to 1.5 where the rule allows 1.2; points that were found are frozen before the kept run."""
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame(generator.uniform(-2, 2, (80, 3)), columns=list("abc"))
+    frame["y"] = np.sin(1.5 * frame["a"]) + 0.5 * frame["b"] + 0.2 * generator.normal(size=80)
+    schema = Schema.infer(frame, target="y")
+    rule = parse_rule("if a > 1.2 then y <= 1.2", schema, tolerance=0.05, holds="everywhere")
+    model = Model.build(frame=frame, schema=schema, hidden=(8,), noise=0.2, rules=[rule])
+    result = infer(model, "mclmc", chains=4, draws=500, seed=0)
+    (outcome,) = result.rules
+    (term,) = result.model.terms
+    assert outcome.check.asked == "worst case found"
+    assert not outcome.unmet
+    assert len(term.points.coded) > term.drawn
+    drawn = DrawSet(result.draws, result.model, has_chains=True)
+    found = [climb(drawn, term, drawn.flat[::2], 1000 + i, starts=4000) for i in range(10)]
+    shares = (margins_at(drawn, drawn.flat[1::2], term, np.concatenate(found)) > 0).mean(axis=0)
+    assert shares.max() <= 0.05

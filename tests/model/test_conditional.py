@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from ocbnn.errors import ModelError
+from ocbnn.inference.warmstart import with_found
 from ocbnn.language.expressions import Number
-from ocbnn.model.conditional import Scoring, rule_terms
+from ocbnn.model.conditional import Scoring, _joined, rule_terms
 from ocbnn.model.likelihoods import Bernoulli, Gaussian
 from ocbnn.model.model import Model
 from ocbnn.model.networks import MLP
@@ -256,3 +257,37 @@ def test_margin_and_sigma_are_given_in_raw_units(schema):
     difference = rule_scores(prior, at_value)[0] - rule_scores(prior, away)[0]
     assert float(difference) == pytest.approx(0.5, rel=1e-9)
     assert isinstance(prior_of(schema, BAND).terms[0].term, Distance)
+
+
+class TestFoundPointsOfARuleThatHoldsEverywhere:
+    WALLS = np.array([0.0, 1e-3, 0.7, 30.0, 900.0])
+
+    def test_they_are_joined_by_the_closed_form(self):
+        for walls in (self.WALLS[:1], self.WALLS[:3], self.WALLS[1:4]):
+            expected = -np.log1p(np.expm1(walls).sum())
+            joined = float(_joined(jnp.asarray(-walls), jnp.ones(len(walls), bool)))
+            assert joined == pytest.approx(expected, rel=1e-12, abs=1e-300)
+
+    def test_one_violated_point_counts_as_if_it_were_alone(self):
+        one = np.r_[-900.0, np.zeros(99)]
+        assert float(_joined(jnp.asarray(one), jnp.ones(100, bool))) == pytest.approx(-900.0)
+        assert float(_joined(jnp.asarray(one), jnp.zeros(100, bool))) == 0.0
+
+    def test_slopes_are_finite_and_those_of_the_worst_point(self):
+        slopes = jax.grad(lambda s: _joined(s, jnp.ones(len(self.WALLS), bool)))(jnp.asarray(-self.WALLS))
+        np.testing.assert_allclose(slopes, [0.0, 0.0, 0.0, 0.0, 1.0], atol=1e-12)
+        small = jax.grad(lambda s: _joined(s, jnp.ones(3, bool)))(jnp.zeros(3))
+        np.testing.assert_allclose(small, 1.0)  # of a sum, where nothing is violated yet
+
+    @pytest.mark.parametrize("holds", ["on average", "everywhere"])
+    def test_they_share_half_of_the_weight_and_the_worst_has_all_of_it(self, schema, holds):
+        rule = parse_rule("always y <= 2", schema, holds=holds)
+        prior = prior_of_constraints([rule], schema, Gaussian(0.1), points=10)
+        (term,) = prior.terms
+        joined = with_found(term, np.linspace(-0.5, 0.5, 4)[:, None])
+        assert joined.joins_found is (holds == "everywhere")
+        values = jnp.full(len(joined.points.weights), 50.0)
+        at = term.term.log_density(rule.requirement, term.points.demand, values[:1], term.points.strength)
+        total = float(joined.log_density(values, joined.points))
+        extra = 0.5 * np.log(4) if holds == "everywhere" else 0.0
+        assert total == pytest.approx(float(at[0]) - extra, rel=1e-6)

@@ -104,7 +104,7 @@ def test_each_rule_is_compared_with_the_posterior_without_it(lines):
 def test_a_conflict_reads_as_a_sentence(lines):
     found, _ = conflict(*lines, held_out=pd.DataFrame({"x": [0.0, 1.0]}), y=[0.0, 2.0], points=20)
     text = str(found)
-    assert text.startswith("if x > 2 then y >= 10: violation 1 [")
+    assert text.startswith("if x > 2 then y >= 10: violation on average 1 [")
     assert "log score of 2 held-out rows -" in text
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from ocbnn.checking.explain import RowsAgainst
 from ocbnn.checking.figures import Figure
-from ocbnn.checking.results import Divergence
+from ocbnn.checking.results import Attempt, Divergence, Level, Verdict
 from ocbnn.posterior.sensitivity import DISAGREE, Sensitivity
 from ocbnn.report import Evidence
 from ocbnn.report import sentences as words
-from ocbnn.report.evidence import Change, RunFacts
+from ocbnn.report.evidence import Change, RuleFacts, RunFacts
 
 Gathered = Callable[[str], Evidence]
 
@@ -63,10 +63,17 @@ def test_numbers_beside_larger_ones_have_no_digits_that_do_not_matter() -> None:
 
 def judged(evidence: Evidence, *verdicts: str, converged: bool | None = True) -> Evidence:
     rules = [
-        replace(rule, check=replace(rule.check, verdict=verdict, name=f"rule {index}"))
+        replace(rule, check=replace(rule.check, verdict=verdict, levels={}, name=f"rule {index}"))
         for index, (rule, verdict) in enumerate(zip(evidence.rules, verdicts, strict=True), 1)
     ]
     return replace(evidence, rules=tuple(rules), run=replace(evidence.run, converged=converged))
+
+
+def leveled(
+    rule: RuleFacts, average: Verdict, worst: Attempt, proved: Attempt = "not attempted", **figures: Figure
+) -> RuleFacts:
+    levels: dict[Level, Attempt] = {"on average": average, "worst case found": worst, "proved": proved}
+    return replace(rule, check=replace(rule.check, verdict=average, levels=levels, **figures))
 
 
 NOT_SHOWN = "not shown at this tolerance"
@@ -75,17 +82,22 @@ NOT_SHOWN = "not shown at this tolerance"
 @pytest.mark.parametrize(
     ("verdicts", "tone", "headline"),
     [
-        (("met", "met"), "met", "The model keeps all 2 rules."),
-        (("met", "unmet"), "unmet", "The model keeps 1 of 2 rules. It does not keep “rule 2”."),
+        (("met", "met"), "met", "All 2 rules hold on average. The worst case was not searched for."),
+        (
+            ("met", "unmet"),
+            "unmet",
+            "1 of 2 rules holds on average. “rule 2” does not. The worst case was not searched for.",
+        ),
         (
             ("unmet", "unmet"),
             "unmet",
-            "The model keeps 0 of 2 rules. It does not keep “rule 1” and “rule 2”.",
+            "0 of 2 rules hold on average. “rule 1” and “rule 2” do not.",
         ),
         (
             ("met", NOT_SHOWN),
             "unclear",
-            "The model keeps 1 of 2 rules. For “rule 2” it is not shown.",
+            "1 of 2 rules holds on average. For “rule 2” it is not shown. The worst case was not searched "
+            "for.",
         ),
     ],
 )
@@ -99,9 +111,9 @@ def test_the_verdict_names_what_is_not_kept(
 @pytest.mark.parametrize(
     ("verdict", "headline"),
     [
-        ("met", "The model keeps its one rule."),
-        ("unmet", "The model does not keep its one rule, “rule 1”."),
-        (NOT_SHOWN, "It is not shown that the model keeps its one rule, “rule 1”."),
+        ("met", "The one rule holds on average. The worst case was not searched for."),
+        ("unmet", "The one rule, “rule 1”, does not hold on average."),
+        (NOT_SHOWN, "It is not shown that the one rule, “rule 1”, holds on average."),
     ],
 )
 def test_one_rule_alone_is_called_so(evidence_of: Gathered, verdict: str, headline: str) -> None:
@@ -138,10 +150,10 @@ def test_truncation_is_told(evidence_of: Gathered) -> None:
 def test_a_rules_sentence_has_value_interval_and_tolerance(evidence_of: Gathered) -> None:
     rule = evidence_of("numbers").rules[0]
     figure = Figure(0.02, 0.01, 0.03, 100.0)
-    check = replace(rule.check, epsilon_mean=figure, points=1000, verdict="unmet")
+    check = replace(rule.check, epsilon_mean=figure, points=1000, verdict="unmet", levels={})
     assert words.rule_sentence(replace(rule, check=check), 120) == (
         "Violated in 2% of checks (1,000 cases × 120 draws); 95% interval: 1% to 3%; tolerance: 1%. "
-        "Unmet: the whole interval lies beyond the tolerance."
+        "Unmet on average: the whole interval lies beyond the tolerance."
     )
     together = replace(check, epsilon_mean=None, divergences={"total_variation": Divergence(figure, 0.1, {})})
     assert "differ from what it asks for by 2%" in words.rule_sentence(replace(rule, check=together), 120)
@@ -157,11 +169,39 @@ def test_a_share_below_what_is_written_is_said_to_be_less(evidence_of: Gathered)
 def test_kept_on_average_and_violated_in_the_worst_case_is_said_at_the_top(evidence_of: Gathered) -> None:
     evidence = judged(evidence_of("numbers"), "met", "met")
     kept, other = evidence.rules
-    weak = replace(kept, check=replace(kept.check, epsilon_worst=Figure(0.984, 0.9, 1.0, 100.0)))
-    strong = replace(other, check=replace(other.check, epsilon_worst=Figure(0.0, 0.0, 0.01, 100.0)))
-    said = words.verdict(replace(evidence, rules=(weak, strong))).further
-    assert said[0].endswith("in the worst case found, 98.4% of the draws violate “rule 1”.")
-    assert not any("worst case" in each for each in words.verdict(replace(evidence, rules=(strong,))).further)
+    weak = leveled(kept, "met", "unmet", epsilon_worst=Figure(0.984, 0.9, 1.0, 100.0))
+    strong = leveled(other, "met", "met", epsilon_worst=Figure(0.0, 0.0, 0.01, 100.0))
+    said = words.verdict(replace(evidence, rules=(weak, strong))).headline
+    assert said.startswith("All 2 rules hold on average. Worst case found: “rule 1” is violated by 98.4% of")
+    assert " where x " in said
+    assert said.endswith("; enforcement rules this out.")
+    alone = words.verdict(replace(evidence, rules=(strong,))).headline
+    assert alone == "The one rule holds on average and in the worst case found."
+
+
+@pytest.mark.parametrize("level", ["on average", "worst case found"])
+def test_the_headline_claims_no_level_that_was_not_reached(evidence_of: Gathered, level: Level) -> None:
+    rules = evidence_of("numbers").rules
+    checks = [leveled(rule, "met", "unmet").check for rule in rules]
+    said = words.headline(checks, evidence_of("numbers").schema, level)
+    if level == "on average":
+        assert said.startswith("All 2 rules hold on average. Worst case found")
+    else:
+        assert said.startswith("0 of 2 rules hold in the worst case found.")
+
+
+def test_a_rules_sentence_names_the_levels_that_it_does_not_ask_for(evidence_of: Gathered) -> None:
+    rule = leveled(evidence_of("numbers").rules[0], "met", "unmet")
+    said = words.rule_sentence(rule, 120)
+    assert "Met on average: " in said
+    assert said.endswith("Worst case found: unmet. Proved: not attempted.")
+
+
+def test_what_is_proved_is_said_beside_the_headline(evidence_of: Gathered) -> None:
+    evidence = evidence_of("numbers")
+    rule = leveled(evidence.rules[0], "met", "met", proved="met")
+    said = words.verdict(replace(evidence, rules=(rule,))).further
+    assert said[0].startswith("Proved everywhere, within the tolerance: ")
 
 
 def test_a_change_says_how_much_where_and_for_how_many() -> None:

@@ -10,6 +10,9 @@ from ocbnn.errors import RuleError
 from ocbnn.regions import Everywhere
 from ocbnn.rules import Constraint, parse_rule
 from ocbnn.rules.kinds.functions import Functions
+from ocbnn.schema import Column, Schema
+
+GROUPS = Schema((Column("sex", "category", (0.0, 1.0), levels=("f", "m")),), HIRING.target)
 
 
 def above(x, y):
@@ -82,3 +85,25 @@ def test_functions_about_classes_see_one_more_axis():
     rule = Constraint.from_functions(Everywhere(), lambda x, p: p[..., 1] - x["skill"])
     demand = rule.demand(coded(HIRING, skill=[0.2, 0.9]), HIRING)
     assert demand.scale.shape == demand.center.shape == (2, 1)
+
+
+@pytest.mark.parametrize("holds", ["on average", "everywhere"])
+def test_a_rule_says_where_its_tolerance_holds(holds):
+    assert parse_rule("always y > 0", LINE).holds == "on average"
+    rule = parse_rule("always y > 0", LINE, holds=holds)
+    assert rule.is_everywhere is (holds == "everywhere")
+    assert Constraint.from_functions(Everywhere(), above, holds=holds).holds == holds
+
+
+def test_only_the_two_words_are_known():
+    with pytest.raises(RuleError, match="`on average` or `everywhere`; got 'always'"):
+        parse_rule("always y > 0", LINE, holds="always")
+
+
+@pytest.mark.parametrize(
+    ("text", "schema"),
+    [("always y ~ Normal(0, 1)", LINE), ("always mean P(hired = 1) is equal over sex within 0.02", GROUPS)],
+)
+def test_what_draws_or_rows_satisfy_together_has_no_worst_input(text, schema):
+    with pytest.raises(RuleError, match="can hold everywhere"):
+        parse_rule(text, schema, holds="everywhere")

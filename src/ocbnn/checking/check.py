@@ -103,11 +103,34 @@ def as_rule_terms(
 
 
 def pilot_check(
-    model: Model, term: RuleTerm, draws: Float[np.ndarray, "chains draws size"], key: int, *, has_chains: bool
+    model: Model,
+    term: RuleTerm,
+    draws: Float[np.ndarray, "chains draws size"],
+    key: int,
+    *,
+    has_chains: bool,
+    ascent: bool = False,
 ) -> RuleCheck:
-    """How far draws keep a rule, quickly: at most 1,000 of them, on 2,048 points, without the ascent."""
-    options = CheckOptions(PILOT_POINTS, key, ascent=False, purpose="pilot")
-    return check_rule(DrawSet(spaced(draws), model, has_chains=has_chains), term, options)
+    """How far draws keep a rule, quickly: at most 1,000 of them, on 2,048 points; `ascent` finds more."""
+    return pilot_findings(model, term, draws, key, has_chains=has_chains, ascent=ascent)[0]
+
+
+def pilot_findings(
+    model: Model,
+    term: RuleTerm,
+    draws: Float[np.ndarray, "chains draws size"],
+    key: int,
+    *,
+    has_chains: bool,
+    ascent: bool = False,
+) -> tuple[RuleCheck, Float[np.ndarray, "found Q"]]:
+    """The same, with the points besides the fresh ones that draws were found to violate, the worst first."""
+    options = CheckOptions(PILOT_POINTS, key, ascent=ascent, purpose="pilot")
+    check, seen = judge(DrawSet(spaced(draws), model, has_chains=has_chains), term, options)
+    if seen is None:
+        return check, np.zeros((0, len(term.schema.columns)))
+    worst = np.argsort(-seen.shares[: len(seen.tried)], kind="stable")
+    return check, seen.tried[worst[seen.shares[worst] > 0.0]]
 
 
 def most_violated(

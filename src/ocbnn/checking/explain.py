@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ocbnn.checking.results import RuleCheck
+from ocbnn.checking.results import IN_WORDS, RuleCheck
 from ocbnn.linting import lint
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.model import Model
@@ -20,8 +20,8 @@ SHOWN_ROWS = 3
 def not_shown_reason(rule: RuleTerm, check: RuleCheck) -> str:
     """What the draws leave open, and what would close it."""
     return (
-        f"violation {_shown(check)} against the tolerance {rule.tolerance:g} is not decided by "
-        f"{_effective(check)}: draw more, or raise its tolerance"
+        f"violation {_shown(check)} {IN_WORDS[check.asked]} against the tolerance {rule.tolerance:g} is not "
+        f"decided by {_effective(check)}: draw more, or raise its tolerance"
     )
 
 
@@ -37,7 +37,7 @@ def unmet_reason(
         alone: the check of networks fitted to this rule only, where that says anything.
         found: whether its strength was searched for.
     """
-    said = f"violation {_shown(check)} exceeds the tolerance {rule.tolerance:g}"
+    said = f"violation {_shown(check)} {IN_WORDS[check.asked]} exceeds the tolerance {rule.tolerance:g}"
     other = contradicting_rule(model, rule)
     if other:
         return f"{said}; {other}: no network can obey both; correct one of them, or restrict its region"
@@ -64,7 +64,7 @@ def unmet_reason(
 
 def learnt_unmet_reason(model: Model, rule: RuleTerm, check: RuleCheck) -> str:
     """Why a rule that the base prior has learnt is not met under these data, and what can be done."""
-    said = f"violation {_shown(check)} exceeds the tolerance {rule.tolerance:g}"
+    said = f"violation {_shown(check)} {IN_WORDS[check.asked]} exceeds the tolerance {rule.tolerance:g}"
     rows = contradicting_rows(model, rule)
     conflict = f"it conflicts with {rows}; " if rows.against else ""
     return (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from ocbnn.checking.figures import Figure, Number
 
@@ -20,6 +20,10 @@ FIGURES = (
 )
 """Of a rule that is judged draw by draw, in the order in which they are shown."""
 Verdict = Literal["met", "unmet", "not shown at this tolerance"]
+Level = Literal["on average", "worst case found", "proved"]
+"""What a verdict is about: the mean over the region, the worst point that a search found, or every point."""
+Attempt = Literal["met", "unmet", "not shown at this tolerance", "not attempted"]
+LEVELS: tuple[Level, ...] = get_args(Level)
 
 
 class Divergence(NamedTuple):
@@ -58,7 +62,10 @@ class RuleCheck:
         name: the rule's name, or its text; "all rules".
         text: the rule in words.
         tolerance: what its author accepts.
-        verdict: of `violation` against the tolerance; "met" only where the whole interval lies within it.
+        verdict: of `violation` against the tolerance, at the level `asked`; "met" only where the whole
+            interval lies within it.
+        asked: the level that the rule asks for.
+        levels: the verdict at each level; "not attempted" where nothing was searched for, or proved.
         points: fresh points tried.
         points_found: points found by ascent and tried too, for `draws_violating` and `epsilon_worst`.
         epsilon_mean: share of draw-point pairs that violate.
@@ -85,6 +92,8 @@ class RuleCheck:
     verdict: Verdict
     points: int
     points_found: int = 0
+    asked: Level = "on average"
+    levels: dict[Level, Attempt] = field(default_factory=dict)
     epsilon_mean: Figure | None = None
     epsilon_worst: Figure | None = None
     draws_violating: Figure | None = None
@@ -107,8 +116,17 @@ class RuleCheck:
 
     @property
     def violation(self) -> Figure:
-        """The figure that the verdict is about: `epsilon_mean`, or the mean total variation."""
+        """The figure that the verdict is about: on average over the region, or in the worst case found."""
+        return self.worst if self.asked == "worst case found" else self.average
+
+    @property
+    def average(self) -> Figure:
+        """`epsilon_mean`, or the mean total variation."""
         return headline(self.epsilon_mean, {name: each.mean for name, each in self.divergences.items()})[1]
+
+    def at(self, level: Level) -> Attempt:
+        """The verdict at a level."""
+        return self.levels.get(level, self.verdict if level == self.asked else "not attempted")
 
     @property
     def worst(self) -> Figure:
@@ -136,10 +154,13 @@ class RuleCheck:
         return self.violation.value - 2.0 * math.hypot(self.error, self.error_of_points) > self.tolerance
 
     def __str__(self) -> str:
-        verdict = f"{self.verdict}, holds by construction" if self.by_construction else self.verdict
+        verdict = f"{self.verdict} {IN_WORDS[self.asked]}"
+        verdict += ", holds by construction" if self.by_construction else ""
         head = f"{self.name}: {verdict} (tolerance {self.tolerance:g}, {self.points:,} fresh points"
         head += f" and {self.points_found} found by ascent)" if self.points_found else ")"
         lines = [head]
+        if self.levels:
+            lines.append("  " + "; ".join(f"{level}: {self.at(level)}" for level in LEVELS))
         for label in FIGURES:
             figure = getattr(self, label)
             if figure is not None:
@@ -191,6 +212,22 @@ class RuleChecks:
 
     def __str__(self) -> str:
         return "\n".join(str(each) for each in (*self.rules, *([self.overall] if self.overall else [])))
+
+
+IN_WORDS: dict[Level, str] = {
+    "on average": "on average",
+    "worst case found": "in the worst case found",
+    "proved": "by proof",
+}
+
+
+def together(verdicts: Iterable[Attempt]) -> Attempt:
+    """Of several rules: met where all are, unmet where any is."""
+    seen = set(verdicts)
+    for each in ("unmet", "not attempted", "not shown at this tolerance"):
+        if each in seen:
+            return each
+    return "met"
 
 
 def verdict(figure: Figure, tolerance: float) -> Verdict:

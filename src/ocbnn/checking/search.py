@@ -1,8 +1,10 @@
 """Where do functions violate a rule most? Found by ascent on the margin inside the rule's region.
 
 Rules are violated between points and in corners, and random points in ten dimensions never see a corner. So
-fresh points of the region are only the start: the best of them climb, without derivatives, in batches of one
-fixed shape (the network compiles once), never leaving the region nor the declared bounds.
+starts are many: fresh points of the region, the same with the columns that the rule does not name spread
+evenly over their limits (Sobol), corners, and copies pushed to edges. The best of them climb, without
+derivatives, in batches of one fixed shape (the network compiles once), never leaving the region nor the
+declared bounds. In the end every level of every category is tried, and the whole numbers beside.
 
     worst = worst_points(0, rule, functools.partial(model_outputs, model, draws), count=16)
     worst.coded[worst.margin > 0]      # points at which some draw violates the rule, the worst first
@@ -10,13 +12,14 @@ fixed shape (the network compiles once), never leaving the region nor the declar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
+from scipy.stats import qmc
 
 from ocbnn import regions
 from ocbnn.checking.draws import Drawn, case_noise, evenly
@@ -105,13 +108,16 @@ def highest_points(
     space = SearchSpace.of(rule)
     fresh = rule_points(generator, rule.rule, rule.schema, rule.data, max(starts, CLIMBERS), rule.sampler)
     vertices = rule_vertices(rule.rule, rule.schema)
-    pool = np.concatenate([fresh, vertices, space.pushed(generator, fresh)])
+    pool = np.concatenate([fresh, space.spread(generator, fresh), vertices, space.pushed(generator, fresh)])
     margins, scores = evaluate(pool)
     first = _chosen(generator, scores)
     best = WorstPoints(pool[first], margins[first], scores[first])
     for step in np.geomspace(FIRST_STEP, LAST_STEP, rounds):
         children = space.children(generator, best.coded, fresh, float(step))
         best = _survivors(best, WorstPoints(children, *evaluate(children)))
+    for column in np.flatnonzero(space.limits.discrete):
+        for beside in space.beside(best.coded, int(column)):
+            best = _survivors(best, WorstPoints(beside, *evaluate(beside)))
     return _distinct(best, space.limits, count)
 
 
@@ -127,7 +133,7 @@ def climb(
     key: Any,
     *,
     score: Score = "share of draws",
-    starts: int = 1000,
+    starts: int = 2000,
     rounds: int = 20,
     most: int = SEARCHED_DRAWS,
 ) -> Float[np.ndarray, "m Q"]:
@@ -225,6 +231,50 @@ class SearchSpace:
         mask = generator.random(some.shape) < 0.5
         return self.inside(some, np.where(mask, self._ends(generator, some), some))
 
+    def spread(
+        self, generator: np.random.Generator, points: Float[np.ndarray, "n Q"]
+    ) -> Float[np.ndarray, "n Q"]:
+        """The points with every column that the region does not name spread over its limits.
+
+        A sampler may take these columns from rows, which leave most of the box empty.
+        """
+        free = ~self._ruled()
+        free[len(self.schema.columns) :] = False  # further coordinates are uniform already
+        if not free.any():
+            return points[:0]
+        share = qmc.Sobol(int(free.sum()), rng=generator).random(1 << (len(points) - 1).bit_length())
+        low, high = self.limits.low[free], self.limits.high[free]
+        offset, share = self.offset[free], share[: len(points)]
+        with np.errstate(all="ignore"):
+            of_logs = (low + offset) * np.exp(share * np.log((high + offset) / (low + offset))) - offset
+        even = low + share * (high - low)
+        end = points.copy()
+        end[:, free] = np.where(np.isfinite(of_logs), of_logs, even)
+        end = np.where(self.limits.discrete, np.clip(np.round(end), self.limits.low, self.limits.high), end)
+        for index, codes in enumerate(self.limits.codes):
+            if codes is not None and free[index]:
+                end[:, index] = codes[generator.integers(len(codes), size=len(end))]
+        return self.inside(points, end)
+
+    def beside(self, points: Float[np.ndarray, "n Q"], column: int) -> Iterator[Float[np.ndarray, "n Q"]]:
+        """The points with another value of a discrete column: every code, or the next whole numbers."""
+        codes = self.limits.codes[column]
+        moved = (
+            [points[:, column] + step for step in (-1.0, 1.0)]
+            if codes is None
+            else [np.full(len(points), code) for code in codes]
+        )
+        for values in moved:
+            end = points.copy()
+            end[:, column] = values
+            yield self.inside(points, end)
+
+    def _ruled(self) -> Bool[np.ndarray, " Q"]:
+        """The columns that the region names, and the further coordinates."""
+        ruled = np.ones(len(self.width), dtype=bool)
+        ruled[: len(self.schema.columns)] = np.isin(self.schema.names, list(self.region.columns()))
+        return ruled
+
     def children(
         self,
         generator: np.random.Generator,
@@ -242,14 +292,12 @@ class SearchSpace:
         some = self._some_columns(generator)
         others = parents[generator.permutation(every)]
         one, two = pool[generator.integers(len(pool), size=(2, BATCH))]
-        ruled = np.ones(len(self.width), dtype=bool)
-        ruled[: len(self.schema.columns)] = np.isin(self.schema.names, list(self.region.columns()))
         ways = [
             np.where(some, self._stepped(generator, start, step), start),
             np.where(some, self._ends(generator, start), start),
             np.where(some, others, start),
             np.where(self.limits.discrete, start, start + step * generator.random((BATCH, 1)) * (one - two)),
-            np.where(ruled, one, start),
+            np.where(self._ruled(), one, start),
         ]
         way = generator.choice(len(ways), size=BATCH, p=[0.5, 0.2, 0.1, 0.1, 0.1])
         return self.inside(start, np.select([way[:, None] == i for i in range(len(ways))], ways))

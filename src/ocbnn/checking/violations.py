@@ -39,7 +39,16 @@ from ocbnn.checking.figures import (
     share_figure,
     with_error,
 )
-from ocbnn.checking.results import Divergence, GroupFigures, RuleCheck, Verdict, verdict
+from ocbnn.checking.results import (
+    LEVELS,
+    Attempt,
+    Divergence,
+    GroupFigures,
+    Level,
+    RuleCheck,
+    together,
+    verdict,
+)
 from ocbnn.checking.search import climb, farthest, searchable
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.outputs import shown_by_form
@@ -105,6 +114,8 @@ class Violations(NamedTuple):
     found: int
     worst: np.ndarray | None  # the point; None where all points are one case
     worst_margins: Float[np.ndarray, "chains draws"]
+    tried: Float[np.ndarray, "tried Q"]  # besides the fresh points: the worst of these, and those found
+    shares: Float[np.ndarray, " tried"]  # of all draws, that violate there
 
     @property
     def share(self) -> Float[np.ndarray, "chains draws"]:
@@ -126,11 +137,12 @@ def find_violations(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> Viol
     single = searchable(term)
     candidates = points[fresh.worst][None] if single else points
     elsewhere = points[:0]
-    if options.ascent and single:
+    if _is_searched(term, options):
         found = climb(drawn, term, drawn.draws[finding], seed_for(options.key, "finding half"))
         candidates = np.concatenate([candidates, found])
         elsewhere = climb(drawn, term, drawn.flat, seed_for(options.key, "all draws"), score="worst draw")
-    there = margins_at(drawn, drawn.every, term, np.concatenate([candidates, elsewhere]))
+    tried_points = np.concatenate([candidates, elsewhere])
+    there = margins_at(drawn, drawn.every, term, tried_points)
     # The worst point is found and chosen by the finding half alone; what all draws found is tried besides.
     tried = len(candidates) if single else 1
     chosen = int(np.lexsort(_badness(there[finding.ravel(), :tried]))[-1])
@@ -142,7 +154,14 @@ def find_violations(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> Viol
         found=there.shape[1] - 1,
         worst=candidates[chosen] if single else None,
         worst_margins=there[:, chosen].reshape(shape),
+        tried=tried_points if single else points[:0],
+        shares=(there > 0).mean(axis=0),
     )
+
+
+def _is_searched(term: RuleTerm, options: CheckOptions) -> bool:
+    """Whether the worst point is looked for by ascent; always where the tolerance is about it."""
+    return searchable(term) and (options.ascent or term.rule.is_everywhere)
 
 
 def _at_fresh(drawn: Drawn, term: RuleTerm, points: Float[np.ndarray, "points Q"]) -> AtFresh:
@@ -191,22 +210,36 @@ def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckO
     error_of_points = float(by_point.std() / math.sqrt(len(by_point)))
     figures = _figures(drawn, [found.fresh], found.share, found.anywhere, found.largest, options)
     epsilon = with_error(figures["epsilon_mean"], error_of_points, options.confidence)
+    worst = _share_figure(drawn, found.at_worst, split.estimating, found.worst_margins, options)
+    searched = _is_searched(term, options) or not searchable(term)
+    average, at_worst = verdict(epsilon, term.tolerance), verdict(worst, term.tolerance)
+    asked: Level = "worst case found" if term.rule.is_everywhere else "on average"
+    if asked == "worst case found":
+        spread, effective, error_of_points = found.at_worst[split.estimating].std(), worst.effective, 0.0
+    else:
+        spread, effective = found.share[kept].std(), epsilon.effective
     return RuleCheck(
         name=rule_name(term),
         text=term.rule.text(term.schema),
         tolerance=term.tolerance,
-        verdict=verdict(epsilon, term.tolerance),
+        verdict=average if asked == "on average" else at_worst,
+        asked=asked,
+        levels=_levels(average, at_worst if searched else "not attempted"),
         points=len(found.fresh.points),
         points_found=found.found,
-        epsilon_worst=_share_figure(drawn, found.at_worst, split.estimating, found.worst_margins, options),
+        epsilon_worst=worst,
         **({} if found.worst is None else raw_case(term, found.worst)),
         worst_how=split.how,
         mass_outside=None if found.fresh.mass is None else _mass_figure(drawn, found.fresh.mass, options),
         groups=groups_of(drawn, [found], options) if searchable(term) else (),
-        error=float(found.share[kept].std() / math.sqrt(max(epsilon.effective, 1.0))),
+        error=float(spread / math.sqrt(max(effective, 1.0))),
         error_of_points=error_of_points,
         **figures | {"epsilon_mean": epsilon},
     )
+
+
+def _levels(average: Attempt, worst: Attempt) -> dict[Level, Attempt]:
+    return {"on average": average, "worst case found": worst, "proved": "not attempted"}
 
 
 def _figures(
@@ -284,10 +317,8 @@ def check_all(
     """All rules together; figures are of those judged draw by draw, each with equal weight."""
     if not results:
         return None
-    verdicts = {each.verdict for each in results}
-    together: Verdict = (
-        "unmet" if "unmet" in verdicts else "met" if verdicts == {"met"} else "not shown at this tolerance"
-    )
+    verdicts = [each.verdict for each in results]
+    asked = {each.asked for each in results}
     figures: dict[str, Any] = {}
     if seen:
         share = np.mean([each.share for each in seen], axis=0)
@@ -309,7 +340,9 @@ def check_all(
         name="all rules",
         text="; ".join(each.text for each in results),
         tolerance=min(each.tolerance for each in results),
-        verdict=together,
+        verdict=together(verdicts),  # type: ignore[arg-type]
+        asked=asked.pop() if len(asked) == 1 else "on average",
+        levels={level: together(each.at(level) for each in results) for level in LEVELS},
         points=sum(each.points for each in results),
         points_found=sum(each.points_found for each in results),
         **figures,
@@ -348,12 +381,19 @@ def check_predictive(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> Rul
     if options.by is not None and searchable(term):
         groups = tuple(column_groups(term.schema, options.by, fresh))
     variation = divergences["total_variation"]
+    at_worst = found["total_variation"][:, int(np.argmax(found["total_variation"][1]))]
+    searched = options.ascent or not searchable(term)
+    average = verdict(variation.mean, term.tolerance)
+    # The half that estimates has half of the draws, so twice the variance.
+    spread = math.sqrt(2.0) * _half_width(at_worst[3:], options.confidence)
+    there = Figure(variation.worst, variation.worst - spread, variation.worst + spread, np.nan)
     half = variation.mean.high - variation.mean.value
     return RuleCheck(
         name=rule_name(term),
         text=term.rule.text(term.schema),
         tolerance=term.tolerance,
-        verdict=verdict(variation.mean, term.tolerance),
+        verdict=average,
+        levels=_levels(average, verdict(there, term.tolerance) if searched else "not attempted"),
         points=len(fresh),
         points_found=len(extra),
         worst_point=variation.worst_point,
@@ -371,9 +411,12 @@ def _jackknifed(mean: Float[np.ndarray, " rows"], confidence: float) -> Figure:
 
     That interval counts groups: how many independent draws there are was never asked, so it is not a number.
     """
-    value, without = float(mean[0]), mean[3:]
-    half = jackknife(without, confidence) if len(without) > 1 else np.inf
+    value, half = float(mean[0]), _half_width(mean[3:], confidence)
     return Figure(value, max(value - half, 0.0), value + half, np.nan)
+
+
+def _half_width(without: Float[np.ndarray, " groups"], confidence: float) -> float:
+    return jackknife(without, confidence) if len(without) > 1 else np.inf
 
 
 def _distances(

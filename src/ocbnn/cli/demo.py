@@ -114,6 +114,7 @@ def show_table(voice: Voice, schema: Schema, rows: int) -> None:
 
 def show_comparison(voice: Voice, evidence: Evidence) -> None:
     """How often each rule is broken without the rules and with them, and the verdict."""
+    from ocbnn.checking.results import IN_WORDS
     from ocbnn.cli.voice import VERDICT_STYLES
     from ocbnn.report.sentences import percent
 
@@ -122,9 +123,11 @@ def show_comparison(voice: Voice, evidence: Evidence) -> None:
         check = rule.check
         without = "" if rule.without is None else percent(rule.without.violation.value)
         accepted, broken = percent(check.tolerance), percent(check.violation.value)
-        style = VERDICT_STYLES[check.verdict]
-        rows.append((rule.name, without, broken, accepted, f"[{style}]{check.verdict}[/{style}]"))
-    voice.show_table(("rule", "violated without", "with the rules", "accepted", "verdict"), rows)
+        style, worst = VERDICT_STYLES[check.verdict], percent(check.worst.value)
+        shown = f"[{style}]{check.verdict} {IN_WORDS[check.asked]}[/{style}]"
+        rows.append((rule.name, without, broken, accepted, worst, shown))
+    heads = ("rule", "violated without", "with the rules", "accepted", "worst case found", "verdict")
+    voice.show_table(heads, rows)
 
 
 def show_end(voice: Voice, evidence: Evidence, out: Path, page: Path) -> None:

@@ -397,7 +397,12 @@ def summary(fitted: Fitted, plan: Plan) -> dict[str, Any]:
         **{name: known.get(name) for name in ("engine", "status", "converged")},
         "compared": fitted.without is not None,
         "rules": [
-            {**{name: getattr(each, name) for name in OUTCOME}, "error": each.check.error}
+            {
+                **{name: getattr(each, name) for name in OUTCOME},
+                "error": each.check.error,
+                "worst": each.check.worst,
+                "levels": each.check.levels,
+            }
             for each in outcomes
         ],
         "unmet": [outcome.name for outcome in outcomes if outcome.unmet],

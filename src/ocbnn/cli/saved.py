@@ -13,9 +13,11 @@ from ocbnn.cli import command
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ocbnn.checking.results import Level
     from ocbnn.cli.voice import Voice
 
 METHODS = ("truncate", "draws", "proved")
+LEVEL_NAMES: dict[str, Level] = {"average": "on average", "worst": "worst case found"}
 
 
 def predict(
@@ -167,13 +169,21 @@ def check(
             "--strict", help="Exit with 1 also if the draws are too few to show that a rule is met."
         ),
     ] = False,
+    level: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LEVEL",
+            help="Hold every rule to it: 'average', or 'worst' for the worst case found; default: what each "
+            "rule asks for.",
+        ),
+    ] = None,
     json: command.AsJson = False,
     quiet: command.Quiet = False,
     debug: command.Debug = False,
 ) -> None:
     """Measure how far a model obeys its rules, on fresh points, with intervals and the worst point found.
 
-    Exit code 1: a rule is unmet, that is, the whole interval lies beyond its tolerance.
+    Exit code 1: a rule is unmet at the level it is held to: the whole interval lies beyond its tolerance.
 
     Example:  ocbnn check model/ --json
     """
@@ -181,8 +191,12 @@ def check(
         from ocbnn.checking.check import check_rules
         from ocbnn.cli.voice import print_json, show_check
         from ocbnn.estimators import load
+        from ocbnn.report.sentences import headline
         from ocbnn.rules.files import load_rules
 
+        if level is not None and level not in LEVEL_NAMES:
+            raise command.InputError(f"--level is {' or '.join(LEVEL_NAMES)}, not {level!r}.")
+        held_to = None if level is None else LEVEL_NAMES[level]
         estimator = load(model)
         posterior = estimator.posterior_
         given = None if rules is None else load_rules(rules, posterior.schema)
@@ -199,16 +213,30 @@ def check(
                 known = estimator.proof_ if given is None else None
                 found = known or proved(posterior, given, key=seed, progress=not (quiet or json))
                 report = with_proofs(posterior, report, found)
-        unmet = [each.name for each in report if each.verdict == "unmet"]
-        doubtful = [each.name for each in report if each.verdict not in ("met", "unmet")]
+        verdicts = {each.name: each.at(held_to or each.asked) for each in report}
+        unmet = [name for name, verdict in verdicts.items() if verdict == "unmet"]
+        doubtful = [name for name, verdict in verdicts.items() if verdict not in ("met", "unmet")]
+        said = headline(report.rules, posterior.schema, held_to)
         if json:
-            print_json({"met": report.met, "unmet": unmet, "not_shown": doubtful, "rules": report.rules})
+            met = not unmet and not doubtful
+            levels = {} if report.overall is None else report.overall.levels
+            print_json(
+                {
+                    "headline": said,
+                    "met": met,
+                    "unmet": unmet,
+                    "not_shown": doubtful,
+                    "levels": levels,
+                    "rules": report.rules,
+                }
+            )
         elif quiet:
             for name in unmet:
                 voice.warn(f"UNMET {name}")
         else:
             for each in report:
                 show_check(voice, each, posterior.schema)
+            voice.say(said, "bold")
         if unmet or (strict and doubtful):
             raise typer.Exit(command.FOUND)
 

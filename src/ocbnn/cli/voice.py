@@ -145,10 +145,14 @@ def show_findings(voice: Voice, findings: Sequence[Finding]) -> None:
 
 def show_outcomes(voice: Voice, outcomes: Iterable[RuleOutcome]) -> None:
     """How each rule fared in the fit, a line each; a rule that is not kept is UNMET, with the reason."""
+    from ocbnn.checking.results import IN_WORDS
     from ocbnn.report.sentences import percent
 
     for outcome in outcomes:
-        figures = f"violated by {percent(outcome.violation)}, accepted {percent(outcome.tolerance)}"
+        level = IN_WORDS[outcome.check.asked]
+        figures = f"violated by {percent(outcome.violation)} {level}, accepted {percent(outcome.tolerance)}"
+        if outcome.check.asked == "on average" and outcome.check.at("worst case found") != "not attempted":
+            figures += f"; {percent(outcome.check.worst.value)} in the worst case found"
         if outcome.by_construction:
             voice.say(f"  met    {outcome.name}: holds by construction", "green")
         elif outcome.met:
@@ -161,9 +165,11 @@ def show_outcomes(voice: Voice, outcomes: Iterable[RuleOutcome]) -> None:
 
 def show_check(voice: Voice, found: RuleCheck, schema: Schema) -> None:
     """One rule's verdict, its figures with their intervals, and the worst point."""
+    from ocbnn.checking.results import IN_WORDS, LEVELS
     from ocbnn.report.sentences import percent
 
-    voice.say(f"{found.verdict}: {found.name}", VERDICT_STYLES[found.verdict])
+    voice.say(f"{found.verdict} {IN_WORDS[found.asked]}: {found.name}", VERDICT_STYLES[found.verdict])
+    voice.say(f"  {'; '.join(f'{level}: {found.at(level)}' for level in LEVELS)}", "dim")
     voice.say(f"  {found.text}")
     if found.by_construction:
         voice.say("  holds by construction: the weights of every draw have the signs that it asks for")

@@ -153,6 +153,8 @@ def choose_nodes(
     weights = jnp.asarray((positions + around).reshape(-1, model.size)[:, : model.network.size])
     chosen = list(model.points)
     for index, rule in enumerate(model.terms):
+        if rule.rule.is_everywhere:  # nodes follow a mean over points, not the worst of them
+            continue
         scores = density.program(_scores, index)
         exact = np.asarray(scores(weights, rule.points))
         for nodes in candidate_nodes(rule, rule.points):

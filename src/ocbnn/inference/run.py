@@ -119,6 +119,11 @@ def infer(
             f"until=ess({until.target:g}) asks for draws along chains, but {chosen.name!r} optimises: its "
             "draws are those of its end. Leave until out, or give an engine with chains (hmc, nuts, sgld)."
         )
+    if chosen.stochastic and any(term.rule.is_everywhere for term in model.terms):
+        raise InferenceError(
+            f"`holds: everywhere` needs chains that always see the same points, and {chosen.name!r} takes "
+            'fresh ones at every step. Give engine="mclmc", "hmc" or "nuts", or leave `holds` out.'
+        )
     if until is not None and not chosen.exact and engine == "auto":
         warnings.warn(f"{why}. Give engine= to choose yourself.", OCBNNWarning, stacklevel=2)
     count = default_chains(chosen) if chains is None else chains

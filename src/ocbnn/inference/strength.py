@@ -16,7 +16,7 @@ gets more strength.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn.checking.check import most_violated, pilot_check
+from ocbnn.checking.check import most_violated, pilot_check, pilot_findings
 from ocbnn.checking.explain import (
     contradicting_rows,
     learnt_unmet_reason,
@@ -53,6 +53,10 @@ NEAR = 5.0
 """Times the tolerance: within it a rule that was given points is tried again with the same strength."""
 ENDED = 2  # pilots that were worse, one after the other: more strength does not help
 WORSE = 0.1  # so much more violation at more strength is no noise: the engine cannot follow
+
+
+Finding = tuple[RuleCheck, np.ndarray]
+"""How draws keep a rule, and the points found that they violate, the worst first."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +106,9 @@ class StrengthSearch:
             own = replace(pilot, seed=seed_for(seed, "pilot", number))
             loop = Loop.start(prepared, own, tunings=tunings)
             fresh = seed_for(seed, "pilot check", number)
-            judged = partial(self._checks, prepared.model, fresh, engine.has_chains)
-            draws, checks, prepared = self._pilot(prepared, loop, judged, first=number == 0)
+            judged = partial(_findings, prepared.model, fresh, engine.has_chains)
+            draws, findings, prepared = self._pilot(prepared, loop, judged, first=number == 0)
+            checks = [check for check, _ in findings]
             prepared.seconds["compile"] = prepared.seconds.get("compile", 0.0) + loop.compile_seconds
             if engine.has_chains and not engine.stochastic:
                 tunings = [settling(state.tuning, engine.warmup) for state in loop.states]
@@ -111,9 +116,16 @@ class StrengthSearch:
             met = [check.shown_within(self.aim * check.tolerance) for check in checks]
             bearable = [check.shown_within(check.tolerance) for check in checks]
             violations = [check.violation.value for check in checks]
-            wanting = [i for i in bracket.searched if not met[i] and not bracket.can_be_enough(i)]
-            prepared, filled = self._filled(prepared, draws, seed_for(seed, "between", number), wanting, room)
-            near = frozenset(i for i in filled if violations[i] <= NEAR * rules[i].tolerance)
+            between = seed_for(seed, "between", number)
+            worst = {i: found for i, (_, found) in enumerate(findings) if rules[i].rule.is_everywhere}
+            wanting = [
+                i for i in bracket.searched if not met[i] and (i in worst or not bracket.can_be_enough(i))
+            ]
+            prepared, filled = self._filled(prepared, draws, between, wanting, room, worst)
+            for index in filled:
+                if index in worst:  # what was enough at other points says nothing of these
+                    bracket.restart(index)
+            near = frozenset(i for i in filled if i in worst or violations[i] <= NEAR * rules[i].tolerance)
             bracket.learn(met, violations, bracket.hold(near), bearable)
             if bracket.settled:
                 break
@@ -128,16 +140,25 @@ class StrengthSearch:
         seed: int,
         wanting: Sequence[int],
         room: list[int],
+        worst: Mapping[int, Float[np.ndarray, "found Q"]],
     ) -> tuple[Prepared, list[int]]:
-        """The same density with points where the pilot broke rules, and which rules were given some."""
+        """The same density with points where the pilot broke rules, and which rules were given some.
+
+        `worst` are points that a search has found, for rules that are to hold everywhere.
+        """
         rules, filled = list(prepared.model.terms), list[int]()
         for index in wanting:
             rule, nodes = rules[index], prepared.context.nodes[index]
             # Nodes stand for points in few dimensions alone, where points are close to each other.
             covered = rule.rule.is_predictive or nodes.coded is not rule.points.coded
+            covered = covered and index not in worst
             if covered or not searchable(rule) or not room[index]:
                 continue
-            found = most_violated(prepared.model, rule, draws, seed, min(self.found, room[index]))
+            most = min(self.found, room[index])
+            if index in worst:
+                found = worst[index][:most]
+            else:
+                found = most_violated(prepared.model, rule, draws, seed, most)
             if len(found):
                 room[index] -= len(found)
                 rules[index] = with_found(rule, found)
@@ -150,18 +171,15 @@ class StrengthSearch:
             return engine
         return replace(engine, steps=self.steps)  # type: ignore[type-var]
 
-    def _checks(
-        self, model: Model, seed: int, has_chains: bool, draws: Float[np.ndarray, "chains draws size"]
-    ) -> list[RuleCheck]:
-        return [pilot_check(model, rule, draws, seed, has_chains=has_chains) for rule in model.terms]
-
     def _pilot(
-        self, prepared: Prepared, loop: Loop, judged: Callable[[np.ndarray], list[RuleCheck]], *, first: bool
-    ) -> tuple[Float[np.ndarray, "chains draws size"], list[RuleCheck], Prepared]:
+        self, prepared: Prepared, loop: Loop, judged: Callable[[np.ndarray], list[Finding]], *, first: bool
+    ) -> tuple[Float[np.ndarray, "chains draws size"], list[Finding], Prepared]:
         """Draws of a short run, how they keep the rules, and the density with the run's end as its start.
 
-        It ends as soon as it is clear of every rule whether it is kept.
+        It ends as soon as it is clear of every rule whether it is kept; where the worst case has to be searched
+        for, that is asked at the end alone.
         """
+        quick = not any(rule.rule.is_everywhere for rule in prepared.model.terms)
         engine = loop.engine
         if not engine.has_chains:
             work = sum(loop.advance().work for _ in range(-(-engine.warmup // loop.length)))
@@ -177,13 +195,21 @@ class StrengthSearch:
             kept.append(chunk.positions)
             work += chunk.work
             draws = np.concatenate(kept, axis=1)
-            checks = judged(draws)
-            if (
-                all(each.shown_within(self.aim * each.tolerance) or each.shown_beyond() for each in checks)
-                or draws.shape[1] >= self.most
-                or _effective(prepared, draws) >= self.effective
+            done = draws.shape[1] >= self.most or _effective(prepared, draws) >= self.effective
+            if not (done or quick):
+                continue
+            findings = judged(draws)
+            if done or all(
+                check.shown_within(self.aim * check.tolerance) or check.shown_beyond()
+                for check, _ in findings
             ):
-                return draws, checks, replace(prepared, positions=draws[:, -1], work=prepared.work + work)
+                return draws, findings, replace(prepared, positions=draws[:, -1], work=prepared.work + work)
+
+
+def _findings(
+    model: Model, seed: int, has_chains: bool, draws: Float[np.ndarray, "chains draws size"]
+) -> list[Finding]:
+    return [pilot_findings(model, rule, draws, seed, has_chains=has_chains) for rule in model.terms]
 
 
 class _Bracket:
@@ -211,6 +237,11 @@ class _Bracket:
         for index in held:
             self.held_at[index] = self.now[index]
         return held
+
+    def restart(self, index: int) -> None:
+        """Forget what was seen of a rule: it has been given points that change what is enough."""
+        self.little[index], self.enough[index], self.least[index] = -np.inf, np.inf, np.inf
+        self.least_at[index], self.worse[index] = self.now[index], 0
 
     def found(self) -> Float[np.ndarray, " rules"]:
         """The smallest strength known to be enough, or that of the least violation."""
@@ -277,7 +308,7 @@ def judge(
     """How every rule fares under the kept draws, on points that neither the prior nor a pilot has seen."""
     model, outcomes, verdict = prepared.model, [], seed_for(seed, "verdict")
     for index, rule in enumerate(model.terms):
-        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains)
+        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains, ascent=True)
         found = bool(prepared.strengths.searched[index])
         outcome = _outcome(rule, check, float(rule.points.strength), found=found)
         if outcome.unmet:
@@ -289,7 +320,7 @@ def judge(
         check = pilot_check(model, rule, draws, verdict, has_chains=has_chains)
         outcomes.append(_outcome(rule, check, math.nan, found=False))
     for rule in model.learnt:
-        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains)
+        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains, ascent=True)
         outcome = replace(_outcome(rule, check, math.nan, found=False), learnt=True)
         if outcome.unmet:
             reason = learnt_unmet_reason(model, rule, check)

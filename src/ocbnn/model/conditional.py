@@ -3,7 +3,8 @@
     log p_C(w) = log p_f(w) + Σ_rules Σ_t weight_t · log p_g(Φ_w(x_t) | x_t)
 
 Weights are 1 for `reduction="sum"`, the paper's equation, and 1/T for `"mean"`, whose strength does not
-depend on the number of points; there points that a search has found share half of the rule's weight. What may
+depend on the number of points; there points that a search has found share half of the rule's weight, and for
+rules that are to hold everywhere the worst of them has it. What may
 change between steps (points, strength) is in `RulePoints`, a pytree that is an argument of every log-density
 here, so that changing it compiles nothing anew.
 """
@@ -15,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -22,7 +24,7 @@ from jaxtyping import Array, Float
 from ocbnn import regions
 from ocbnn.errors import ModelError
 from ocbnn.model.networks import AnyArray
-from ocbnn.model.terms import TERMS, Calibration, Strength, Term
+from ocbnn.model.terms import TERMS, Calibration, Distance, Strength, Term
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.margins import by_case, placed
 from ocbnn.rules.requirement import Units
@@ -31,6 +33,12 @@ from ocbnn.seeds import seed_for
 
 Reduction = Literal["sum", "mean"]
 REFERENCE_POINTS = 128
+EVERYWHERE_LEAD = 3.5
+"""Thicknesses of a wall before the boundary, for rules that are to hold everywhere.
+
+Where data push against a rule, all draws lie in its wall. Of these a normal tail violates: 29% with the lead
+of 1.5 that keeps a rule on average, 1% with this one. More strength alone would not change that share.
+"""
 
 
 class RulePoints(NamedTuple):
@@ -115,6 +123,8 @@ class RuleTerm:
                 f"as `1 <= {target.name} <= 3`, or leave the log transform of the target out."
             )
         chosen = _chosen_term(rule, scoring.term)
+        if rule.is_everywhere and scoring.term is None and isinstance(chosen, Distance):
+            chosen = replace(chosen, lead=EVERYWHERE_LEAD)
         free = scoring.strength is None and requirement.strength_is_found
         strength = float(chosen.default_strength if scoring.strength is None else scoring.strength)
         if not (strength > 0 and np.isfinite(strength)):
@@ -179,7 +189,34 @@ class RuleTerm:
         if classes and not self.term.reads_logs:
             value = jnp.exp(value)
         scores = self.term.log_density(self.rule.requirement, points.demand, value, points.strength)
-        return jnp.sum(jnp.asarray(points.weights, scores.dtype) * scores, axis=-1)
+        weights, own = jnp.asarray(points.weights, scores.dtype), self.drawn + self.corners
+        if not self.joins_found or weights.shape[-1] <= own:
+            return jnp.sum(weights * scores, axis=-1)
+        found = weights[own:]
+        least = _joined(scores[..., own:], found > 0.0)
+        return jnp.sum(weights[:own] * scores[..., :own], axis=-1) + jnp.sum(found, axis=-1) * least
+
+    @property
+    def joins_found(self) -> bool:
+        """Whether points that were found count by the worst of them, each as much as all.
+
+        A mean is powerless against one point among a hundred. So it is for rules that are to hold everywhere,
+        where the term is a wall: 0 for what obeys, and below 0 otherwise.
+        """
+        return self.rule.is_everywhere and self.reduction == "mean" and isinstance(self.term, Distance)
+
+
+def _joined(scores: Array, counts: Array) -> Array:
+    """−log(1 + Σ_t (e^{D_t} − 1)) of walls D_t = −scores ≥ 0, over the points that count.
+
+    It is −D of a point that alone is violated, −ΣD where all D are small, and never more than log n below the
+    worst of n points. A function that obeys scores 0.
+    """
+    walls = jnp.where(counts, -scores, 0.0)
+    highest = jax.lax.stop_gradient(jnp.max(walls, axis=-1, keepdims=True))
+    # Relative to the highest, so that nothing overflows: e^D − 1 = e^D · (1 − e^−D).
+    parts = jnp.exp(walls - highest) * -jnp.expm1(-walls)
+    return -(highest[..., 0] + jnp.log(jnp.exp(-highest[..., 0]) + jnp.sum(parts, axis=-1)))
 
 
 def rule_terms(

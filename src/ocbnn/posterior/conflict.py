@@ -13,7 +13,7 @@ And one of the posterior with the rules alone:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from jaxtyping import Float
 
 from ocbnn.checking.check import check_rules
 from ocbnn.checking.figures import Figure, Number
+from ocbnn.checking.results import Attempt, Level
 from ocbnn.errors import OCBNNError
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.posterior.allowed import ruled_blocks
@@ -60,6 +61,8 @@ class Conflict:
         measure: what the two violations are: "violation", or for a probabilistic rule "total variation".
         violation_without: under the posterior without any rule, on fresh points of the rule's region.
         violation_with: the same under the posterior with all rules.
+        worst_without, worst_with: both at the worst case that a search finds for each posterior.
+        levels: the verdict on the posterior with all rules: on average, in the worst case found, by proof.
         log_score: of held-out rows with and without this rule; None where there were none.
         change_inside: mean absolute change of the point prediction at fresh points of the region that this
             rule causes: in units of y, or as total variation between class probabilities.
@@ -74,6 +77,9 @@ class Conflict:
     measure: str
     violation_without: Figure
     violation_with: Figure
+    worst_without: Figure
+    worst_with: Figure
+    levels: Mapping[Level, Attempt]
     log_score: LogScore | None
     change_inside: float
     change_outside: float | None
@@ -81,9 +87,12 @@ class Conflict:
     sensitivity: Sensitivity | None
 
     def __str__(self) -> str:
+        levels = "; ".join(f"{level}: {verdict}" for level, verdict in self.levels.items())
         words = (
-            f"{self.name}: {self.measure} {self.violation_without} without rules, {self.violation_with} with "
-            f"them; predictions change by {self.change_inside:.3g} in its region"
+            f"{self.name}: {self.measure} on average {self.violation_without} without rules, "
+            f"{self.violation_with} with them; in the worst case found {self.worst_without.value:.3g} and "
+            f"{self.worst_with.value:.3g} ({levels}); predictions change by "
+            f"{self.change_inside:.3g} in its region"
         )
         if self.change_outside is not None:
             words += f" and {self.change_outside:.3g} elsewhere"
@@ -130,7 +139,7 @@ def conflict(
         raise OCBNNError("A log score needs held-out rows and their target: give both, or neither.")
     scores = None if held_out is None else log_scores(with_rules, held_out, y)
     checked, compared_to = (
-        check_rules(each, rules, points=points, key=key, ascent=False) for each in (with_rules, without_rules)
+        check_rules(each, rules, points=points, key=key) for each in (with_rules, without_rules)
     )
     sensed = sensitivities(with_rules, compared_to, key=key)
     results = []
@@ -142,7 +151,7 @@ def conflict(
             assert held_out is not None
             score = compared(scores, log_scores(other, held_out, y))
         changes = _changes(with_rules, other, rule, points, where, key)
-        measured = (after.measure, before.violation, after.violation)
+        measured = (after.measure, before.average, after.average, before.worst, after.worst, after.levels)
         results.append(Conflict(after.name, after.text, *measured, score, *changes, sensitivity))
     return tuple(results)
 

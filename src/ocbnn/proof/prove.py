@@ -23,7 +23,7 @@ from jaxtyping import Float
 from ocbnn.checking.check import Rule, as_rule_terms
 from ocbnn.checking.draws import Drawn, margins_at, raw_point, rule_name
 from ocbnn.checking.figures import CONFIDENCE, Figure, require_confidence, share_figure
-from ocbnn.checking.results import RuleCheck, RuleChecks
+from ocbnn.checking.results import Attempt, RuleCheck, RuleChecks
 from ocbnn.checking.search import climb
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.progress import Report, Tick, reporting
@@ -241,7 +241,10 @@ def with_proofs(
     def added(check: RuleCheck, proved: np.ndarray | None) -> RuleCheck:
         if proved is None:
             return check
-        return replace(check, draws_unproved=_figure(drawn, ~proved & drawn.mask, confidence))
+        unproved = _figure(drawn, ~proved & drawn.mask, confidence)
+        # A draw that is not proved may still satisfy the rule: more than is accepted refutes nothing.
+        shown: Attempt = "met" if unproved.high <= check.tolerance else "not shown at this tolerance"
+        return replace(check, draws_unproved=unproved, levels={**check.levels, "proved": shown})
 
     rules = tuple(added(each, known.get(each.text)) for each in checks)
     every = all(each.text in known for each in checks if each.epsilon_mean is not None)

@@ -24,6 +24,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from ocbnn import plots
+from ocbnn.checking.results import IN_WORDS
 from ocbnn.inference.diagnostics import Criteria
 from ocbnn.plots.figures import LOOKS, ChainFigures
 from ocbnn.plots.style import CLASSES, DATA, ROLES, UNCLEAR, dressed, printable
@@ -144,7 +145,7 @@ def rules_pictures(evidence: Evidence) -> tuple[Picture, ...]:
     said = "; ".join(
         f"{rule.name}: {percent(rule.check.violation.value)}"
         + ("" if rule.without is None else f", without the rules {percent(rule.without.violation.value)}")
-        + f", tolerance {percent(rule.check.tolerance)}, {rule.check.verdict}"
+        + f", tolerance {percent(rule.check.tolerance)}, {rule.check.verdict} {IN_WORDS[rule.check.asked]}"
         for rule in rules
     )
     return (

@@ -9,11 +9,12 @@ from typing import Any, Literal, NamedTuple
 
 from ocbnn.checking.explain import lacking_words
 from ocbnn.checking.figures import Figure
+from ocbnn.checking.results import IN_WORDS, LEVELS, Attempt, Level, RuleCheck
 from ocbnn.plots.slices import value_text
 from ocbnn.posterior.calibration import Bin
 from ocbnn.posterior.sensitivity import DISAGREE, SENSITIVE, Sensitivity
 from ocbnn.report.evidence import Change, Evidence, RuleFacts, RunFacts
-from ocbnn.schema import Column
+from ocbnn.schema import Column, Schema
 
 Tone = Literal["met", "unclear", "unmet", "plain"]
 TONES: dict[str, Tone] = {"met": "met", "unmet": "unmet", "not shown at this tolerance": "unclear"}
@@ -94,40 +95,93 @@ def verdict(evidence: Evidence) -> Verdict:
     if not rules:
         words = "This model was fitted without rules, so there is nothing for it to keep."
         return Verdict("plain", words, tuple(_run_sentences(evidence.run)))
-    met, unmet, unclear = (
-        [rule.name for rule in rules if rule.check.verdict == each]
-        for each in ("met", "unmet", "not shown at this tolerance")
-    )
-    tone: Tone = "unmet" if unmet else "unclear"
-    if len(met) == len(rules):
-        tone = "met" if evidence.run.converged is not False else "unclear"
-        words = f"The model keeps {'its one rule' if len(rules) == 1 else f'all {len(rules)} rules'}."
-    elif len(rules) == 1:
-        kept = "The model does not keep" if unmet else "It is not shown that the model keeps"
-        words = f"{kept} its one rule, {listed([rules[0].name])}."
-    else:
-        words = f"The model keeps {len(met)} of {len(rules)} rules."
-        words += f" It does not keep {listed(unmet)}." if unmet else ""
-        words += f" For {listed(unclear)} it is not shown." if unclear else ""
+    verdicts = {rule.check.verdict for rule in rules}
+    tone: Tone = "unmet" if "unmet" in verdicts else "unclear"
+    if verdicts == {"met"} and evidence.run.converged is not False:
+        tone = "met"
+    words = headline([rule.check for rule in rules], evidence.schema)
     further = (*_rule_sentences(evidence), *_comparison_sentences(evidence), *_run_sentences(evidence.run))
     return Verdict(tone, words, further)
 
 
+def headline(checks: Sequence[RuleCheck], schema: Schema, level: Level | None = None) -> str:
+    """What is reached of rules, and no more: at the level that each asks for, or at the one given.
+
+    Whatever holds on average only is followed by the worst case found.
+    """
+    asked = [level or check.asked for check in checks]
+    judged = [check.at(each) for check, each in zip(checks, asked, strict=True)]
+    names: dict[Attempt, list[str]] = {}
+    for check, each in zip(checks, judged, strict=True):
+        names.setdefault(each, []).append(check.name)
+    met = names.get("met", [])
+    averaged = [
+        check
+        for check, each, verdict in zip(checks, asked, judged, strict=True)
+        if each == "on average" and verdict == "met"
+    ]
+    levels = [each for each in LEVELS if each in asked]
+    if averaged and all(check.at("worst case found") == "met" for check in averaged):
+        levels = [each for each in LEVELS if each in asked or each == "worst case found"]
+        averaged = []
+    if len(set(asked)) > 1:
+        where = ", each as it asks: on average or in the worst case found"
+    else:
+        where = " " + " and ".join(IN_WORDS[each] for each in levels)
+    count_of = len(checks)
+    if len(met) == count_of:
+        words = f"The one rule holds{where}." if count_of == 1 else f"All {count_of} rules hold{where}."
+    elif count_of == 1:
+        name = listed([checks[0].name])
+        unmet = judged[0] == "unmet"
+        words = (
+            f"The one rule, {name}, does not hold{where}."
+            if unmet
+            else f"It is not shown that the one rule, {name}, holds{where}."
+        )
+    else:
+        unclear = [
+            check.name for check, each in zip(checks, judged, strict=True) if each not in ("met", "unmet")
+        ]
+        broken = names.get("unmet", [])
+        words = f"{len(met)} of {count_of} rules {'holds' if len(met) == 1 else 'hold'}{where}."
+        words += f" {listed(broken)} {'does' if len(broken) == 1 else 'do'} not." if broken else ""
+        words += f" For {listed(unclear)} it is not shown." if unclear else ""
+    return f"{words}{_worst_sentence(averaged, schema)}"
+
+
+def _worst_sentence(checks: Sequence[RuleCheck], schema: Schema) -> str:
+    """The worst case found among rules that hold on average."""
+    attempted = [check for check in checks if check.at("worst case found") != "not attempted"]
+    if not attempted:
+        return " The worst case was not searched for." if checks else ""
+    most = max(attempted, key=lambda check: check.worst.value)
+    name, share = listed([most.name]), percent(most.worst.value)
+    how = (
+        f"{name} is violated by {share} of draws"
+        if most.epsilon_mean
+        else f"for {name} the difference is {share}"
+    )
+    units = {column.name: column.unit for column in schema.columns}
+    point = ", ".join(
+        f"{column} {value_text(value, units[column])}" for column, value in most.worst_point.items()
+    )
+    ruled_out = most.epsilon_mean is not None and bool(point) and not most.worst_others
+    words = f" Worst case found: {how}{f' where {point}' if point and most.worst.value > 0 else ''}"
+    return f"{words}; enforcement rules this out." if ruled_out and most.worst.value > 0 else f"{words}."
+
+
 def _rule_sentences(evidence: Evidence) -> list[str]:
     said = [
-        f"“{rule.name}” is violated in {percent(rule.check.violation.value)} of checks; its tolerance is "
-        f"{percent(rule.check.tolerance)}."
+        f"“{rule.name}” is violated in {percent(rule.check.violation.value)} of "
+        f"{'checks' if rule.check.asked == 'on average' else 'draws at the worst case found'}; its tolerance "
+        f"is {percent(rule.check.tolerance)}."
         for rule in evidence.rules
         if rule.check.verdict == "unmet" and not rule.is_predictive
     ]
-    worst = [rule for rule in evidence.rules if rule.check.verdict == "met" and not rule.is_predictive]
-    worst = [rule for rule in worst if rule.check.worst.value > rule.check.tolerance]
-    if worst:
-        most = max(worst, key=lambda rule: rule.check.worst.value)
-        said.append(
-            "Rules are kept on average over cases, and not everywhere: in the worst case found, "
-            f"{percent(most.check.worst.value)} of the draws violate “{most.name}”."
-        )
+    proved = [rule.name for rule in evidence.rules if rule.check.at("proved") == "met"]
+    if proved:
+        said.append(f"Proved everywhere, within the tolerance: {listed(proved)}.")
     if evidence.enforcement == "truncate":
         said.append(
             "Predictions are also restricted to what the rules allow (truncation), so that no prediction "
@@ -197,17 +251,26 @@ def rule_sentence(rule: RuleFacts, draws: int) -> str:
     share = percent(check.violation.value)
     if rule.is_predictive:
         first = f"At {check.points:,} cases, predictions differ from what it asks for by {share} on average"
-    else:
+    elif check.asked == "on average":
         first = f"Violated in {share} of checks ({check.points:,} cases × {draws:,} draws)"
+    else:
+        first = f"Violated by {share} of draws in the worst case found"
+    level = IN_WORDS[check.asked]
     verdicts = {
-        "met": "Met: the whole interval lies within the tolerance.",
-        "unmet": "Unmet: the whole interval lies beyond the tolerance.",
+        "met": f"Met {level}: the whole interval lies within the tolerance.",
+        "unmet": f"Unmet {level}: the whole interval lies beyond the tolerance.",
     }
     unclear = (
         "Not shown: the tolerance lies inside the interval, so these figures neither confirm nor refute the "
         "rule. More draws would narrow the interval."
     )
-    return f"{first}; {ends}. {verdicts.get(check.verdict, unclear)}"
+    return f"{first}; {ends}. {verdicts.get(check.verdict, unclear)}{_other_levels(check)}"
+
+
+def _other_levels(check: RuleCheck) -> str:
+    """The verdicts at the levels that the rule does not ask for."""
+    others = [level for level in LEVELS if level != check.asked and level in check.levels]
+    return f" {'. '.join(f'{capital(level)}: {check.at(level)}' for level in others)}." if others else ""
 
 
 def rule_figures(rule: RuleFacts) -> tuple[tuple[str, str, Figure], ...]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 EVERYWHERE = Always()
 By = Literal["construction", "prior"]
 """How a rule is kept: by the form of the network, or as a term of the prior."""
+Holds = Literal["on average", "everywhere"]
+"""What a tolerance is about: the mean over the region, or the worst case in it."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Constraint:
         tolerance: the share of violation that is accepted, in [0, 1); None for the default.
         by: "construction": the network keeps it by its form; "prior": by a term of the prior. Default:
             by construction where that is possible, else by the prior.
+        holds: what that share is of: of draws and inputs, "on average", or of draws at the worst input that a
+            search finds, "everywhere".
     """
 
     region: Region
@@ -47,6 +51,7 @@ class Constraint:
     reason: str | None = None
     tolerance: float | None = None
     by: By | None = None
+    holds: Holds = "on average"
 
     def __post_init__(self) -> None:
         self.requirement.require_region(self.region)
@@ -60,6 +65,13 @@ class Constraint:
             raise RuleError(
                 f"`by` says how a rule is kept: by construction or by prior, or left out; got {self.by!r}."
             )
+        if self.holds not in get_args(Holds):
+            raise RuleError(f"A rule holds `on average` or `everywhere`; got {self.holds!r}.")
+        if self.is_everywhere and (self.is_predictive or self.requirement.inputs is None):
+            raise RuleError(
+                "Only a rule that every draw satisfies or violates at an input can hold everywhere: this one "
+                "is about many draws or rows together. Leave `holds` out."
+            )
 
     @classmethod
     def from_functions(
@@ -72,6 +84,7 @@ class Constraint:
         source: str | None = None,
         reason: str | None = None,
         tolerance: float | None = None,
+        holds: Holds = "on average",
     ) -> Constraint:
         """A constraint from any functions g_i(x, y), where text is not enough.
 
@@ -85,18 +98,25 @@ class Constraint:
             source: who says so.
             reason: why.
             tolerance: the share of violation that is accepted, in [0, 1).
+            holds: "on average" or "everywhere".
         """
         functions = (inequalities,) if callable(inequalities) else tuple(inequalities)
         if not functions or not all(callable(function) for function in functions):
             raise RuleError(
                 "`inequalities` takes one or more functions g(x, y); the rule is about where they are <= 0."
             )
-        return cls(region, Functions(functions, negative), Always(), name, source, reason, tolerance)
+        asked = Functions(functions, negative)
+        return cls(region, asked, Always(), name, source, reason, tolerance, holds=holds)
 
     @property
     def effective_tolerance(self) -> float:
         """The tolerance given, else the default of its kind."""
         return self.requirement.default_tolerance if self.tolerance is None else self.tolerance
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether its tolerance is about the worst case."""
+        return self.holds == "everywhere"
 
     @property
     def is_predictive(self) -> bool:

@@ -1,4 +1,4 @@
-"""Rules in files: `rules.yaml`, a list of rules with name, rule, source, reason, tolerance and by.
+"""Rules in files: `rules.yaml`, a list of rules with name, rule, source, reason, tolerance, by and holds.
 
 The list may also stand under the key `rules:`, and a rule without more may be a plain text.
 """
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, StrictFloat, StrictInt, StrictStr, V
 
 from ocbnn.errors import RuleError
 from ocbnn.language.syntax import listed, quoted
+from ocbnn.rules.constraint import Holds
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema.reading import did_you_mean
 from ocbnn.storage.documents import DocumentError, parse_yaml, read_yaml, yaml_fields, yaml_value
@@ -40,6 +41,7 @@ class RuleEntry(BaseModel):
     reason: StrictStr | None = None
     tolerance: StrictFloat | StrictInt | None = None
     by: StrictStr | None = None
+    holds: Holds | None = None
 
     @classmethod
     def of(cls, rule: Constraint, schema: Schema, who: str = "The rule") -> RuleEntry:
@@ -71,11 +73,12 @@ class RuleEntry(BaseModel):
             reason=rule.reason,
             tolerance=rule.tolerance,
             by=rule.by,
+            holds=rule.holds if rule.is_everywhere else None,
         )
 
     def constraint(self, schema: Schema, line: int | None = None) -> Constraint:
         """What the entry says."""
-        said = self.model_dump(exclude={"rule"})
+        said = self.model_dump(exclude={"rule", *([] if self.holds else ["holds"])})
         return parse_rule(self.rule, schema, **said, line=line)
 
 
@@ -171,6 +174,8 @@ def _complaint(kind: str, field: str, place: int, given: Any) -> str:
     if kind == "extra_forbidden":
         near = did_you_mean(field, FIELDS, quoted)
         return f"rule {place} has a field {quoted(field)}; known are {listed(map(quoted, FIELDS))}.{near}"
+    if field == "holds":
+        return f"`holds` of rule {place} is `on average` or `everywhere`, not {quoted(str(given))}."
     what = "a number from 0 up to, but not including, 1" if field == "tolerance" else "text"
     shown = "a list or a mapping" if isinstance(given, list | dict) else quoted(str(given))
     quotes = "" if field == "tolerance" else " Put it in quotes."

@@ -9,7 +9,7 @@ from ocbnn.language.expressions import Always, Condition
 from ocbnn.language.reading import read_condition
 from ocbnn.language.syntax import Sentence, branches, parse
 from ocbnn.regions import region_of
-from ocbnn.rules.constraint import By, Constraint
+from ocbnn.rules.constraint import By, Constraint, Holds
 from ocbnn.rules.kinds import read_requirement
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def parse_rule(
     reason: str | None = None,
     tolerance: float | None = None,
     by: By | None = None,
+    holds: Holds = "on average",
     line: int | None = None,
 ) -> Constraint:
     """The constraint that a rule means.
@@ -38,6 +39,7 @@ def parse_rule(
         tolerance: the share of violation that is accepted, in [0, 1); default: 0.01, for
             probabilistic rules 0.05.
         by: "construction" or "prior"; default: by construction where the network's form can keep the rule.
+        holds: "on average" over its region, or "everywhere": at the worst input that a search finds.
         line: the line of the file the rule came from, for errors.
 
     Raises:
@@ -57,7 +59,7 @@ def parse_rule(
     requirement = read_requirement(sentence, stated, schema.target)
     try:
         rule = Constraint(
-            region_of(condition, schema), requirement, condition, name, source, reason, tolerance, by
+            region_of(condition, schema), requirement, condition, name, source, reason, tolerance, by, holds
         )
         rule.require_form(schema)
     except RuleError as error:
