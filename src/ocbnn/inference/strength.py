@@ -176,8 +176,8 @@ class StrengthSearch:
     ) -> tuple[Float[np.ndarray, "chains draws size"], list[Finding], Prepared]:
         """Draws of a short run, how they keep the rules, and the density with the run's end as its start.
 
-        It ends as soon as it is clear of every rule whether it is kept; where the worst case has to be searched
-        for, that is asked at the end alone.
+        It ends as soon as it is clear of every rule whether it is kept; where the worst case has to be
+        searched for, that is asked at the end alone.
         """
         quick = not any(rule.rule.is_everywhere for rule in prepared.model.terms)
         engine = loop.engine
