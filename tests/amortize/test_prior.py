@@ -216,7 +216,7 @@ def test_rules_are_not_learnt_on_a_log_scale() -> None:
 
 
 def test_a_rule_by_construction_is_not_learnt():
-    schema = Schema.infer(pd.DataFrame({"x": [0.0, 1.0], "y": [0.0, 1.0]}), target="y")
+    schema = Schema.infer(pd.DataFrame({"x": [0.0, 1.5], "y": [0.0, 2.5]}), target="y")
     rule = parse_rule("always y increases with x", schema, by="construction")
     with pytest.raises(ModelError, match="an amortized prior learns its rules"):
         AmortizedPrior.learn(schema=schema, rules=[rule], noise=0.1)
