@@ -27,7 +27,7 @@ QUICK = Settings(
     strength=StrengthSearch(rounds=8, effective=60.0, most=100, found=0, ratio=20.0),
 )
 RULES = {
-    "trend": "always y decreases with x",
+    "trend": "if z > -1 then y decreases with x",
     "limit": "if z > 0 then y changes by at most 1 per x",
     "contrast": "always y with group = b <= y with group = a - 0.5",
     "invariance": "always y does not depend on x by more than 1",
