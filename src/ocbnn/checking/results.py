@@ -154,9 +154,8 @@ class RuleCheck:
         return self.violation.value - 2.0 * math.hypot(self.error, self.error_of_points) > self.tolerance
 
     def __str__(self) -> str:
-        verdict = f"{self.verdict} {IN_WORDS[self.asked]}"
-        verdict += ", holds by construction" if self.by_construction else ""
-        head = f"{self.name}: {verdict} (tolerance {self.tolerance:g}, {self.points:,} fresh points"
+        where = ", holds by construction" if self.by_construction else f" {IN_WORDS[self.asked]}"
+        head = f"{self.name}: {self.verdict}{where} (tolerance {self.tolerance:g}, {self.points:,} fresh points"
         head += f" and {self.points_found} found by ascent)" if self.points_found else ")"
         lines = [head]
         if self.levels:
