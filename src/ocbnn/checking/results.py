@@ -155,7 +155,9 @@ class RuleCheck:
 
     def __str__(self) -> str:
         where = ", holds by construction" if self.by_construction else f" {IN_WORDS[self.asked]}"
-        head = f"{self.name}: {self.verdict}{where} (tolerance {self.tolerance:g}, {self.points:,} fresh points"
+        head = (
+            f"{self.name}: {self.verdict}{where} (tolerance {self.tolerance:g}, {self.points:,} fresh points"
+        )
         head += f" and {self.points_found} found by ascent)" if self.points_found else ")"
         lines = [head]
         if self.levels:
