@@ -240,6 +240,22 @@ def test_engines_that_take_fresh_points_cannot_hold_a_rule_everywhere(engine: st
 
 
 @pytest.mark.slow
+def test_a_rule_that_cannot_hold_everywhere_is_unmet_with_place_and_reason() -> None:
+    """Rows fill half of its region, and most of them contradict it."""
+    generator = np.random.default_rng(0)
+    x = generator.uniform(-2, 1.5, 200)
+    frame = pd.DataFrame({"x": x, "y": np.sin(2 * x) + 0.05 * generator.normal(size=200)})
+    schema = Schema.infer(frame, target="y", columns={"x": {"bounds": (-2, 3)}})
+    rule = parse_rule("if x > 0 then y <= 0", schema, tolerance=0.001, holds="everywhere")
+    model = Model.build(frame=frame, schema=schema, hidden=(5,), noise=0.05, rules=[rule])
+    (outcome,) = infer(model, "mclmc", chains=4, draws=300, seed=0).rules
+    assert outcome.unmet
+    assert "at x = " in outcome.reason
+    assert "it conflicts with" in outcome.reason
+    assert "rows in its region" in outcome.reason
+
+
+@pytest.mark.slow
 def test_a_rule_against_the_data_holds_everywhere_by_another_search_with_ten_times_the_budget() -> None:
     """Data rise to 1.5 where the rule allows 1.2; points that were found are frozen before the kept run."""
     generator = np.random.default_rng(0)

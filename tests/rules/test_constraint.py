@@ -12,7 +12,6 @@ from ocbnn.rules import Constraint, parse_rule
 from ocbnn.rules.kinds.functions import Functions
 from ocbnn.schema import Column, Schema
 
-
 GROUPS = Schema((Column("sex", "category", (0.0, 1.0), levels=("f", "m")),), HIRING.target)
 
 
