@@ -274,3 +274,19 @@ def test_a_rule_against_the_data_holds_everywhere_by_another_search_with_ten_tim
     found = [climb(drawn, term, drawn.flat[::2], 1000 + i, starts=4000) for i in range(10)]
     shares = (margins_at(drawn, drawn.flat[1::2], term, np.concatenate(found)) > 0).mean(axis=0)
     assert shares.max() <= 0.05
+
+
+def test_a_wall_at_the_worst_points_grows_in_smaller_steps_and_stays() -> None:
+    bracket = _Bracket(StrengthSearch(), np.full(2, 1000.0), np.ones(2, bool), np.array([True, False]))
+    bracket.learn([False, False], [0.5, 0.5])
+    np.testing.assert_allclose(bracket.now, [1000.0 * 10**0.5, 10_000.0])
+    bracket.learn([True, True], [0.0, 0.0])
+    np.testing.assert_allclose(bracket.now, [1000.0 * 10**0.5, 1000.0 * 10**0.5])
+
+
+def test_a_rule_that_holds_everywhere_is_tried_again_while_more_points_help() -> None:
+    bracket = _Bracket(StrengthSearch(), np.full(2, 1000.0), np.ones(2, bool))
+    both = frozenset({0, 1})
+    assert bracket.hold(both, {0: 0.9}) == both
+    assert bracket.hold(both, {0: 0.5}) == frozenset({0})
+    assert bracket.hold(both, {0: 0.48}) == frozenset()

@@ -94,11 +94,11 @@ class StrengthSearch:
         free = np.array([rule.strength_is_free for rule in rules], dtype=bool)
         if not free.any():
             return prepared
-        bracket = _Bracket(self, prepared.strengths.values, free)
+        everywhere = np.array([rule.rule.is_everywhere for rule in rules], dtype=bool)
+        bracket = _Bracket(self, prepared.strengths.values, free, everywhere)
         pilot = replace(run, engine=self._shortened(engine), thin=1)
         tunings: list[Any] | None = None
-        everywhere = any(rule.rule.is_everywhere for rule in rules)
-        rounds = self.rounds_everywhere if everywhere else self.rounds
+        rounds = self.rounds_everywhere if everywhere.any() else self.rounds
         room = [0 if engine.stochastic or not self.found else self.most_found] * len(rules)
         for number in range(rounds):
             report(Tick("strength", number, rounds, 0.0))
@@ -200,8 +200,18 @@ class StrengthSearch:
 class _Bracket:
     """For each rule the largest strength known to be too little and the smallest known to be enough."""
 
-    def __init__(self, search: StrengthSearch, start: np.ndarray, free: np.ndarray) -> None:
+    def __init__(
+        self,
+        search: StrengthSearch,
+        start: np.ndarray,
+        free: np.ndarray,
+        everywhere: np.ndarray | None = None,
+    ) -> None:
         self.search, self.free, self.now = search, free, np.array(start, dtype=float)
+        everywhere = np.zeros(len(start), dtype=bool) if everywhere is None else everywhere
+        # A wall at the worst points is stiff: it grows in smaller steps, and is not thinned out again.
+        self.factor = np.where(everywhere, math.sqrt(search.factor), search.factor)
+        self.ratio = np.where(everywhere, np.inf, search.ratio)
         self.ceiling = start * search.highest
         self.little = np.full(len(start), -np.inf)
         self.enough = np.full(len(start), np.inf)
@@ -284,8 +294,8 @@ class _Bracket:
         if np.isinf(enough):
             if self.worse[index] >= ENDED:
                 return float(self.now[index])
-            return float(min(self.now[index] * self.search.factor, self.ceiling[index]))
-        if np.isinf(little) or enough / little <= self.search.ratio:
+            return float(min(self.now[index] * self.factor[index], self.ceiling[index]))
+        if np.isinf(little) or enough / little <= self.ratio[index]:
             return float(enough)
         return float(np.sqrt(little * enough))
 
