@@ -22,7 +22,7 @@ SMALL: dict[str, Any] = {
 
 
 def small_regressor(**options: Any) -> OCBNNRegressor:
-    return OCBNNRegressor(**{**SMALL, **options})
+    return OCBNNRegressor(**{**SMALL, "noise": "constant", **options})
 
 
 def small_classifier(**options: Any) -> OCBNNClassifier:

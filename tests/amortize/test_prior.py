@@ -187,6 +187,7 @@ def test_an_estimator_takes_the_priors_table_network_and_rules(sign_prior, tmp_p
         ({"hidden": None, "missing": "indicator"}, FRAME, "leave missing out"),
         ({"hidden": None, "unseen": "other"}, FRAME, "leave unseen out"),
         ({"hidden": None, "target_transform": "log"}, FRAME, "leave target_transform out"),
+        ({"hidden": None, "noise": "varying"}, FRAME, "a prior that has learnt rules brings one"),
         ({"hidden": None}, FRAME.rename(columns={"x": "z"}), "columns x"),
         ({"hidden": None}, FRAME.rename(columns={"y": "mass"}), "'mass'"),
     ],
@@ -210,3 +211,12 @@ def test_rules_are_not_learnt_on_a_log_scale() -> None:
     logged = replace(LINE, target=replace(LINE.target, transform="log"))
     with pytest.raises(ModelError, match="on the scale of 'y' itself, not of its log"):
         AmortizedPrior.learn([SIGN_RULE], logged, noise=0.1)
+    with pytest.raises(ModelError, match="which no rule teaches"):
+        AmortizedPrior.learn([SIGN_RULE], LINE, noise="varying")
+
+
+def test_a_rule_by_construction_is_not_learnt():
+    schema = Schema.infer(pd.DataFrame({"x": [0.0, 1.5], "y": [0.0, 2.5]}), target="y")
+    rule = parse_rule("always y increases with x", schema, by="construction")
+    with pytest.raises(ModelError, match="an amortized prior learns its rules"):
+        AmortizedPrior.learn(schema=schema, rules=[rule], noise=0.1)

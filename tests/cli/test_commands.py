@@ -165,6 +165,16 @@ class TestFit:
         assert refused.exit_code == 2
         assert "row 3 has -1.0" in words(refused)
 
+    def test_noise_that_varies_is_asked_for_by_an_option_and_told_of(self, own_files, small_budget):
+        out = own_files / "noisy"
+        done = fit(own_files, out, "--noise", "varying", "--no-compare")
+        assert done.exit_code == 0, done.output
+        assert "at the quietest case" in words(done)
+        assert load(out).noise == "varying"
+        told = json.loads(fit(own_files, out, "--noise", "0.5", "--no-compare", "--json").stdout)
+        assert told["noise"]["quietest"][0] == pytest.approx(0.5)
+        assert not told["noise"]["varies"]
+
     def test_labels_that_the_fit_has_not_seen_are_predicted_and_flagged_on_request(
         self, own_files, small_budget
     ):

@@ -266,5 +266,5 @@ def test_rules_are_checked_on_fresh_points_and_counted_as_by_hand():
 
 
 def test_enforcing_by_an_unknown_method_is_refused(fitted):
-    with pytest.raises(OCBNNError, match='"truncate" or by "draws"'):
+    with pytest.raises(OCBNNError, match='"truncate", "draws" or "proved"'):
         fitted.enforce("force")

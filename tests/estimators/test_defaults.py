@@ -1,6 +1,7 @@
 """Choices that a user need not make: size, prior and engine by the size of the table."""
 
 import numpy as np
+import pytest
 
 from ocbnn.estimators.defaults import base_prior, hidden_units
 from ocbnn.inference.engines import choose
@@ -11,7 +12,7 @@ from small_estimators import blood_pressures
 
 def test_large_tables_get_a_larger_network_and_a_minibatch_engine():
     frame, y = blood_pressures(6000)
-    assert hidden_units(None, 500) == (20,)
+    assert hidden_units(None, 500) == (16, 16)
     assert hidden_units(None, 6000) == (50, 50)
     assert hidden_units(7, 500) == (7,)
     model = Model.build(frame=frame, target=y, hidden=(50, 50))
@@ -26,3 +27,24 @@ def test_the_default_priors_functions_are_as_large_as_the_target():
     # Scales are learnt, so tails are heavy: the middle half is compared with that of a standard normal.
     lower, upper = np.quantile(values, [0.25, 0.75])
     assert 0.5 < (upper - lower) / 1.349 < 2.0
+
+
+@pytest.mark.parametrize("columns", [1, 5])
+def test_noise_that_varies_does_so_by_a_modest_factor_a_priori(columns):
+    """A standard deviation of its log over the rows of 0.05 to 0.3; a level of about e^±1."""
+    network = MLP(columns, (16, 16), 2, "tanh")
+    prior = base_prior(None, network, classification=False, noise="varying")
+    x = np.random.default_rng(0).normal(size=(50, columns))
+    logs = np.asarray([network.apply(prior.sample(seed), x)[:, 1] for seed in range(400)])
+    assert 0.05 < np.median(logs.std(axis=1)) < 0.3
+    assert np.abs(np.median(logs.mean(axis=1))) < 0.3
+    assert 0.5 < np.quantile(np.abs(logs.mean(axis=1)), 0.5) < 1.5
+
+
+def test_the_noise_has_scales_of_its_own_and_the_function_those_it_has_anyway():
+    plain = base_prior(0.5, MLP(3, (4,), 1), classification=False)
+    prior = base_prior(0.5, MLP(3, (4,), 2), classification=False, noise="varying")
+    assert prior.layers == (*plain.layers, 4, 1)
+    assert prior.names[-2:] == ("variation of the noise", "level of the noise")
+    function = prior.order[: sum(plain.layers)]
+    np.testing.assert_allclose(prior.scale[function], plain.scale)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ocbnn import OCBNNClassifier
+from ocbnn import OCBNNClassifier, OCBNNRegressor
 from ocbnn.errors import FileError
 from ocbnn.estimators.settings_files import read_settings, written_settings
 from ocbnn.inference.engines import ENGINES
@@ -33,9 +33,16 @@ def test_options_survive_a_file(options, tmp_path):
     assert known == expected
 
 
+@pytest.mark.parametrize("noise", ["varying", 0.3])
+def test_noise_survives_a_file(noise, tmp_path):
+    (tmp_path / "fit.toml").write_text(written_settings(OCBNNRegressor(noise=noise)))
+    assert OCBNNRegressor(**read_settings(tmp_path / "fit.toml")).noise == noise
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ('noise = "loud"', "noise"),
         ("drws = 3", "has no option 'drws'; .* Did you mean 'draws'?"),
         ('draws = "many"', "draws: Input should be a valid integer"),
         ('prior = "far"', "prior: Input should be a valid number"),

@@ -19,12 +19,13 @@ import pytest
 from ocbnn.inference import InferenceError, Result, Settings, StrengthSearch, ess, infer
 from ocbnn.inference.density import density_of
 from ocbnn.inference.engines.base import Info
+from ocbnn.inference.engines.bbb import Bbb
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.progress import Tick
 from ocbnn.model import Model
 from ocbnn.model.networks import FunctionNetwork
-from ocbnn.model.priors import IsotropicGaussian
+from ocbnn.model.priors import IsotropicGaussian, LayerScales
 from small_runs import QUICK, SHORT, X, figure_1b
 
 DRAWS = 60
@@ -429,3 +430,12 @@ def test_a_model_goes_when_nobody_has_it_any_more() -> None:
 def test_a_target_ess_must_be_positive() -> None:
     with pytest.raises(InferenceError, match="positive"):
         ess(0)
+
+
+def test_a_model_is_inferred_in_one_precision_and_then_in_another() -> None:
+    """JAX keeps the constants of a program as it has first seen them: float32 ones broke runs in float64."""
+    model = figure_1b(hidden=(4,), base=LayerScales((8, 5), np.linspace(0.5, 1.0, 13)))
+    settings = Settings(warm=None, strength=None)
+    infer(model, Bbb(steps=10), draws=10, prepare_with=settings)
+    exact = infer(model, Hmc(warmup=10), chains=2, draws=10, prepare_with=settings)
+    assert exact.draws.dtype == np.float64

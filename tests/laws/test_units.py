@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from ocbnn.model import Model
+from ocbnn.model.likelihoods import Noise
 from ocbnn.schema import Schema
 
 RULES = ("if dose > 3 then 40 <= y <= 90", "if age < 40 then y <= 120")
@@ -27,8 +28,11 @@ def plain(frame: pd.DataFrame) -> Schema:
     )
 
 
-def built(frame: pd.DataFrame, rules: tuple[str, ...] = RULES) -> Model:
-    return Model.build(frame=frame, target="y", schema=plain(frame), rules=rules, hidden=(6,), points=50)
+def built(frame: pd.DataFrame, rules: tuple[str, ...] = RULES, noise: Noise = None) -> Model:
+    schema = plain(frame)
+    return Model.build(
+        frame=frame, target="y", schema=schema, rules=rules, hidden=(6,), points=50, noise=noise
+    )
 
 
 def densities(model: Model, shift: float = 0.0, columns: list[int] | None = None) -> np.ndarray:
@@ -64,12 +68,16 @@ CHANGED = {
 }
 
 
+@pytest.mark.parametrize("noise", [None, "varying"])
 @pytest.mark.parametrize("change", CHANGED)
-def test_the_log_density_is_the_same(change):
+def test_the_log_density_is_the_same(change, noise):
     changed, rules = CHANGED[change]
     with jax.enable_x64(True):
         np.testing.assert_allclose(
-            densities(built(changed(table()), rules)), densities(built(table())), rtol=1e-9, atol=1e-6
+            densities(built(changed(table()), rules, noise)),
+            densities(built(table(), noise=noise)),
+            rtol=1e-9,
+            atol=1e-6,
         )
 
 

@@ -10,7 +10,16 @@ import scipy.special
 import scipy.stats
 
 from ocbnn.errors import ModelError
-from ocbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from ocbnn.model.likelihoods import (
+    BOUND,
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Likelihood,
+    Noisy,
+    VaryingGaussian,
+)
+from ocbnn.model.networks import MLP, FunctionNetwork
 
 NONE = jnp.zeros(0)
 ROWS = 6
@@ -27,7 +36,9 @@ def generator():
     return np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("likelihood", [Gaussian(), Gaussian(0.5), Bernoulli(), Categorical(4)], ids=repr)
+@pytest.mark.parametrize(
+    "likelihood", [Gaussian(), Gaussian(0.5), VaryingGaussian(), Bernoulli(), Categorical(4)], ids=repr
+)
 def test_every_likelihood_keeps_the_protocol(likelihood):
     assert isinstance(likelihood, Likelihood)
     parameters = likelihood.initial(0)
@@ -61,6 +72,59 @@ def test_the_prior_of_learnt_noise_is_half_normal_with_its_jacobian():
     assert np.trapezoid(density, eta) == pytest.approx(1.0, abs=1e-6)
 
 
+def test_noise_that_varies_is_the_bounded_exponential_of_the_second_output(generator):
+    """Against a loop over rows in plain Python."""
+    outputs, y = generator.normal(0.0, 3.0, size=(ROWS, 2)), generator.normal(size=ROWS)
+    likelihood = VaryingGaussian(noise_prior=1.7)
+    expected = []
+    for (mean, second), value in zip(outputs, y, strict=True):
+        noise = 0.85 * np.exp(BOUND * np.tanh(second / BOUND))
+        expected.append(-0.5 * ((value - mean) / noise) ** 2 - np.log(noise) - 0.5 * np.log(2 * np.pi))
+    found = likelihood.log_density(NONE, jnp.asarray(outputs), y)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_array_equal(likelihood.function(jnp.asarray(outputs)), outputs[:, 0])
+
+
+def test_likelihoods_of_numbers_have_noise_and_those_of_classes_none():
+    found = [isinstance(each, Noisy) for each in (Gaussian(), VaryingGaussian(), Bernoulli(), Categorical(3))]
+    assert found == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    "likelihood", [Gaussian(noise_prior=1.7), VaryingGaussian(noise_prior=1.7)], ids=repr
+)
+def test_noise_can_be_set_to_a_share_of_the_spread_of_y_everywhere(likelihood, generator):
+    network = MLP(2, (3,), likelihood.outputs)
+    w = generator.normal(size=network.size + likelihood.size)
+    for place, value in likelihood.constant(network, 0.1).items():
+        w[place] = value
+    outputs = network.apply(w[: network.size], generator.normal(size=(ROWS, 2)))
+    np.testing.assert_allclose(likelihood.scale(jnp.asarray(w[network.size :]), outputs), 0.17, rtol=1e-12)
+
+
+def test_given_noise_and_networks_of_a_users_own_have_nothing_to_set():
+    assert Gaussian(0.3).constant(MLP(2, (3,)), 0.1) == {}
+    own = FunctionNetwork.wrap(lambda w, x: x @ w, np.zeros((2, 2)), outputs=2)
+    assert VaryingGaussian().constant(own, 0.1) == {}
+
+
+@pytest.mark.parametrize("exact", [True, False], ids=["float64", "float32"])
+def test_noise_that_varies_is_finite_far_out_and_small_enough_to_matter_near(exact):
+    """At the bound a residual of the size of y is still a number, and so is its slope."""
+    with jax.enable_x64(exact):
+        outputs = jnp.asarray([[1.0, -1e4], [1.0, 1e4], [1.0, -20.0], [1.0, 0.0]])
+        likelihood = VaryingGaussian()
+
+        def total(outputs):
+            return jnp.sum(likelihood.log_density(NONE, outputs, np.zeros(4)))
+
+        value, slope = jax.value_and_grad(total)(outputs)
+        noise = np.asarray(likelihood.scale(NONE, outputs))
+    assert np.isfinite(value)
+    assert np.isfinite(slope).all()
+    np.testing.assert_allclose(noise[[0, 1, 3]], [0.5e-4, 0.5e4, 0.5], rtol=1e-5)
+
+
 def test_bernoulli_has_one_logit_that_of_the_second_class(generator):
     logits, y = generator.normal(size=(ROWS, 1)), np.array([0, 1, 1, 0, 1, 0])
     expected = scipy.stats.bernoulli.logpmf(y, scipy.special.expit(logits[:, 0]))
@@ -78,7 +142,9 @@ def test_categorical_takes_the_log_softmax_of_the_class(generator):
     np.testing.assert_allclose(Categorical(3).function(jnp.asarray(logits)), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("likelihood", [Gaussian(0.5), Bernoulli(), Categorical(3)], ids=repr)
+@pytest.mark.parametrize(
+    "likelihood", [Gaussian(0.5), VaryingGaussian(), Bernoulli(), Categorical(3)], ids=repr
+)
 def test_row_weights_multiply(likelihood, generator):
     outputs = jnp.asarray(generator.normal(size=(ROWS, likelihood.outputs)))
     y, weights = np.array([0, 1, 0, 1, 1, 0]), np.array([1.0, 2.0, 0.5, 3.0, 0.0, 1.0])
@@ -107,6 +173,8 @@ def test_logits_of_ten_thousand_are_finite_with_finite_gradients(likelihood, exa
         (lambda: Gaussian(0.0), "noise is a standard deviation"),
         (lambda: Gaussian(noise_prior=-1.0), "noise_prior is a standard deviation"),
         (lambda: Gaussian(np.nan), "positive and finite"),
+        (lambda: VaryingGaussian(0.0), "noise_prior is a standard deviation"),
+        (lambda: VaryingGaussian(bound=0.0), "bound is a positive, finite number"),
         (lambda: Categorical(1), "at least two classes"),
     ],
 )

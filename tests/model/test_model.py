@@ -124,6 +124,16 @@ def test_noise_is_given_in_raw_units_and_the_prior_of_learnt_noise_has_the_sprea
     assert Model.build(frame=frame, target="y", noise=0.1, standardize=False).likelihood.noise == 0.1
 
 
+def test_noise_that_varies_is_a_second_output_in_units_of_the_spread_of_y(frame):
+    spread = Schema.infer(frame, target="y").target.scale
+    model = Model.build(frame=frame, target="y", noise="varying", hidden=(4,))
+    raw = Model.build(frame=frame, target="y", noise="varying", standardize=False)
+    assert (model.network.outputs, model.likelihood.noise_prior) == (2, pytest.approx(1.0))
+    assert raw.likelihood.noise_prior == pytest.approx(spread)
+    assert model.size == model.network.size
+    assert model.hyperparameters(some_weights(model)) == {}
+
+
 def test_unstandardised_model_units_are_raw_units(frame):
     schema = unstandardized(Schema.infer(frame, target="y"))
     np.testing.assert_array_equal(schema.to_model(schema.encode(frame)), frame[["x"]])
@@ -227,6 +237,20 @@ def test_terms_and_strength_reach_the_rules(frame):
             lambda frame: Model.build(frame=frame.assign(y=["a", "b"] * 3), target="y", noise=0.1),
             "has no noise",
         ),
+        (
+            lambda frame: Model.build(frame=frame.assign(y=["a", "b"] * 3), target="y", noise="varying"),
+            "has no noise",
+        ),
+        (
+            lambda frame: Model.build(frame=frame, target="y", noise="varying", network=MLP(1, (2,))),
+            "a second output of the network, but this one has 1",
+        ),
+        (lambda frame: Model.build(frame=frame, target="y", noise="loud"), "\"varying\" where .* not 'loud'"),
+        (
+            lambda frame: Model.build(frame=frame, target="y", noise=-1.0),
+            "positive standard deviation .* -1.0",
+        ),
+        (lambda frame: Model.build(frame=frame, target="y", noise=True), "not True"),
         (lambda frame: Model.build(frame=frame.assign(y=["a"] * 6), target="y"), "the one class 'a'"),
     ],
 )

@@ -76,6 +76,20 @@ def test_fan_in_counts_the_units_that_feed_a_weight():
     np.testing.assert_array_equal(MLP(3, (2,), 1).fan_in(), [3.0] * 6 + [1.0] * 2 + [2.0] * 2 + [1.0])
 
 
+def test_the_weights_of_one_output_move_that_output_alone():
+    network = MLP(3, (4,), 2)
+    w = np.random.default_rng(1).normal(size=network.size)
+    moved = w.copy()
+    moved[network.output_places(1)] += 1.0
+    before, after = (np.asarray(network.apply(each, X)) for each in (w, moved))
+    np.testing.assert_array_equal(before[:, 0], after[:, 0])
+    assert (before[:, 1] != after[:, 1]).all()
+    assert len(network.output_places(1)) == 5
+    moved = w.copy()
+    moved[network.output_places(1)[-1]] += 1.0
+    np.testing.assert_allclose(network.apply(moved, X)[:, 1], before[:, 1] + 1.0, rtol=1e-12)
+
+
 def test_outputs_follow_the_dtype_of_the_weights():
     network = MLP(3, (4,))
     assert network.apply(jnp.ones(network.size, jnp.float32), X).dtype == jnp.float32

@@ -147,6 +147,31 @@ def test_draws_of_layers_have_the_density_that_they_are_said_to_have():
     assert abs(apart) < 4 / np.sqrt(4000)
 
 
+@pytest.mark.usefixtures("_float64")
+def test_layers_may_take_their_weights_in_any_order():
+    order = np.array([4, 0, 2, 3, 1])
+    plain = LayerScales(LAYERS, SCALE[order], 2.5)
+    prior = LayerScales(LAYERS, SCALE, 2.5, order, ("one", "other"))
+    w = np.array([0.3, -2.0, 1.0, 0.2, -5.0])
+    assert float(prior.log_density(jnp.asarray(w))) == pytest.approx(
+        float(plain.log_density(jnp.asarray(w[order]))), rel=1e-12
+    )
+    np.testing.assert_allclose(prior.scales(w), plain.scales(w[order]))
+    draws = np.asarray(jax.vmap(prior.sample)(jax.random.split(jax.random.key(0), 4000)))
+    size = np.abs(draws / SCALE)
+    # The places 4, 0 and 2 share a scale, and so do 3 and 1.
+    assert min(np.corrcoef(size[:, i], size[:, j])[0, 1] for i, j in ((4, 0), (0, 2), (3, 1))) > 0.12
+    assert abs(np.corrcoef(size[:, 4], size[:, 3])[0, 1]) < 4 / np.sqrt(4000)
+
+
+def test_layers_have_names_and_an_order_that_fit():
+    assert LayerScales((3, 2, 1), np.ones(6)).names == ("hidden layer 1", "hidden layer 2", "output layer")
+    with pytest.raises(ModelError, match="1 names"):
+        LayerScales(LAYERS, SCALE, names=("one",))
+    with pytest.raises(ModelError, match="each of the 5 weights once"):
+        LayerScales(LAYERS, SCALE, order=np.array([0, 1, 2, 3, 3]))
+
+
 def test_weights_tell_the_scale_of_their_layer():
     prior = LayerScales((2000, 1), np.ones(2001), 4.0)
     w = np.concatenate([np.random.default_rng(0).normal(0.0, 3.0, 2000), [0.0]])

@@ -60,6 +60,21 @@ def test_no_point_of_a_box_is_above_its_bound(activation, hidden):
     assert (inside <= bound[:, None]).all()
 
 
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_no_point_is_above_its_bound_where_the_weights_that_count_are_computed(activation, kind):
+    net, count = MLP(3, (6, 5), 2, activation, (1, -1, 0)), 64
+    weights = draws(net, count).astype(kind).astype(float)
+    low, high = (ends.astype(np.float32).astype(float) for ends in boxes(count, 3))
+    spread = Spread(net, float(np.finfo(kind).eps) / 2)
+    places = points_in(low, high, 200).astype(kind).astype(float)
+    bound = upper(spread, weights, low, np.maximum(low, high))
+    inside = values(net, weights, np.clip(places, low[:, None], high[:, None]), kind)
+    # Rows of the outputs are summed outside of the network: each output by itself here.
+    assert (inside <= bound[:, None, :2]).all()
+    assert (np.delete(bound, [2, 3], axis=1) - inside.max(axis=1)).min() < 0.1
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_bounds_close_in_on_the_function_as_boxes_shrink(activation):
     net = network(activation)

@@ -11,6 +11,7 @@ from ocbnn.checking.check import as_rule_terms, check_rules
 from ocbnn.checking.draws import DrawSet, margins_at
 from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
+from ocbnn.posterior import Posterior
 from ocbnn.posterior.allowed import EnforcementError
 from ocbnn.posterior.predict import predict
 from ocbnn.proof import PROVED, REFUTED, UNDECIDED, keep_proved, prove, verify_proof, with_proofs
@@ -247,6 +248,16 @@ def test_budgets_and_missing_rules_are_sentences():
         prove(posterior)
     with pytest.raises(OCBNNError, match="boxes is a budget"):
         prove(posterior, ["always y <= 3"], boxes=0)
+
+
+@pytest.mark.parametrize("rule", ["always y <= 2.1", "if x > 0 then y >= 0.5", "always y increases with x"])
+def test_noise_that_varies_is_not_what_is_proved(rule):
+    """The same lines with a second output that would violate any of these."""
+    posterior = lines(np.array([[0.5, -1.0]]), np.array([[1.0, 1.0]]))
+    model = Model.build(schema=posterior.schema, hidden=(), noise="varying")
+    (slope, intercept), noise = np.moveaxis(posterior.draws, -1, 0), np.full((1, 2), -9.0)
+    varying = Posterior(np.stack([slope, noise, intercept, -noise], axis=-1), model)
+    assert status(varying, rule) == status(posterior, rule) == [PROVED, REFUTED]
 
 
 def test_draws_of_a_prior_are_proved_too():

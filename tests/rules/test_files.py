@@ -117,7 +117,7 @@ def test_what_has_no_text_cannot_be_written():
         ),
         (
             "- rule: always action = 1\n  weight: 3",
-            "known are `name`, `rule`, `source`, `reason` and `tolerance`",
+            "known are `name`, `rule`, `source`, `reason`, `tolerance` and `by`",
             2,
         ),
         ("- rule: always action = 1\n  tolerance: high", "`tolerance` of rule 1 has to be a number", 2),
@@ -185,6 +185,23 @@ def test_a_wrong_rule_in_a_file_shows_file_line_rule_and_caret(write):
         "  if creatinin > 2 then action = 1\n"
         "     ^"
     )
+
+
+def test_how_a_rule_is_kept_is_written_and_read(write):
+    text = "- {rule: always y increases with x, by: construction}\n- {rule: always y <= 9, by: prior}\n"
+    rules = load_rules(write(text + "- always y >= 0\n"), LINE)
+    assert [rule.by for rule in rules] == ["construction", "prior", None]
+    written = dump_rules(rules, LINE)
+    assert written.count("by: ") == 2
+    assert load_rules(write(written), LINE) == rules
+
+
+def test_a_way_of_keeping_a_rule_that_is_none_is_refused_with_its_line(write):
+    error = refused(write("- always y >= 0\n- rule: always y increases with x\n  by: magic\n"), LINE)
+    assert error.line == 2
+    assert "by construction or by prior" in str(error)
+    error = refused(write("- {rule: if x > 1 then y increases with x, by: construction}\n"), LINE)
+    assert "this one has a condition" in str(error)
 
 
 def test_where_a_rule_holds_is_written_and_read_again(write):

@@ -45,7 +45,7 @@ from ocbnn.errors import FileError, ModelError, OCBNNError, OCBNNWarning
 from ocbnn.inference.feed import Feed
 from ocbnn.model import pack
 from ocbnn.model.conditional import RuleTerm, Scoring, rule_points, rule_terms
-from ocbnn.model.likelihoods import Likelihood
+from ocbnn.model.likelihoods import Likelihood, Noise, VaryingGaussian
 from ocbnn.model.model import Model, default_likelihood
 from ocbnn.model.networks import MLP, Key, Network
 from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, LayerScales, Prior, as_diagonal
@@ -119,7 +119,7 @@ class AmortizedPrior:
         hidden: Sequence[int] = (10,),
         activation: str = "rbf",
         base: Prior | None = None,
-        noise: float | None = None,
+        noise: Noise = None,
         data: pd.DataFrame | None = None,
         objective: Literal["auto", "linearized", "monte-carlo"] = "auto",
         divergence: str = "total-variation",
@@ -177,7 +177,7 @@ class AmortizedPrior:
                 noise=getattr(likelihood, "noise", None),
                 observation=observation,
                 linearized=linearized,
-                smooth=not linearized and not isinstance(network, MLP),
+                smooth=not linearized and (not isinstance(network, MLP) or bool(network.signs)),
             ),
             Elsewhere(inputs, values.mean(axis=0), np.maximum(values.std(axis=0), 1e-6)),
         )
@@ -287,7 +287,7 @@ def _require_learnable(
     likelihood: Likelihood,
     objective: str,
     observation: bool,
-    noise: float | None,
+    noise: Noise,
 ) -> None:
     if not rules:
         raise ModelError("There are no rules to learn; without any, use the base prior itself.")
@@ -299,12 +299,22 @@ def _require_learnable(
             f"Rules are learnt into a prior on the scale of {schema.target.name!r} itself, not of its log. "
             "Leave the log transform of the target out, or give the rules to the fit (rules=)."
         )
+    if isinstance(likelihood, VaryingGaussian):
+        raise ModelError(
+            'noise="varying" is an output of the network with a prior of its own, which no rule teaches. '
+            "Give a number, or learn the rules in the fit (rules=)."
+        )
     if objective == "linearized" and likelihood.outputs > 1:
         raise ModelError(
             "The linearised predictive is for regression and for two classes (the paper leaves more "
             f'open), and {schema.target.name!r} has {likelihood.outputs}; use objective="monte-carlo".'
         )
     for rule in rules:
+        if rule.by == "construction":
+            raise ModelError(
+                f"The rule `{rule.text(schema)}` is to hold by construction, and an amortized prior learns "
+                "its rules. Leave `by` out, or give the rule to a fit without an amortized prior (rules=)."
+            )
         _require_view(rule, schema, objective)
     speaks_of_noise = observation or any(rule.requirement.speaks_of_noise for rule in rules)
     if speaks_of_noise and schema.target.task == "regression" and noise is None:

@@ -80,6 +80,8 @@ class RuleCheck:
         mass_outside: class rules: mean predictive probability outside the allowed classes.
         divergences: rules judged by all draws together: by name, instead of the four figures.
         groups: figures by group, where a column was named.
+        by_construction: whether the weights of every kept draw show that no input violates it; then its
+            figures are 0, and `draws_unproved` too.
         error: standard error of `violation` from having these draws and no others.
         error_of_points: the same from having tried these points and no others.
     """
@@ -103,6 +105,7 @@ class RuleCheck:
     mass_outside: Figure | None = None
     divergences: dict[str, Divergence] = field(default_factory=dict)
     groups: tuple[GroupFigures, ...] = ()
+    by_construction: bool = False
     error: float = 0.0
     error_of_points: float = 0.0
 
@@ -146,9 +149,14 @@ class RuleCheck:
         spare = 2.0 * math.hypot(self.error, self.error_of_points)
         return seen.value + max(spare, min(possible, 0.5 * tolerance)) <= tolerance
 
+    def shown_beyond(self) -> bool:
+        """Whether a pilot has seen enough: the violation is beyond the tolerance with two errors to spare."""
+        return self.violation.value - 2.0 * math.hypot(self.error, self.error_of_points) > self.tolerance
+
     def __str__(self) -> str:
-        head = f"{self.name}: {self.verdict} {IN_WORDS[self.asked]}"
-        head += f" (tolerance {self.tolerance:g}, {self.points:,} fresh points"
+        verdict = f"{self.verdict} {IN_WORDS[self.asked]}"
+        verdict += ", holds by construction" if self.by_construction else ""
+        head = f"{self.name}: {verdict} (tolerance {self.tolerance:g}, {self.points:,} fresh points"
         head += f" and {self.points_found} found by ascent)" if self.points_found else ")"
         lines = [head]
         if self.levels:

@@ -83,6 +83,25 @@ def hidden_units(text: str | None) -> tuple[int, ...] | None:
     return widths
 
 
+def noise(text: str | None) -> float | str | None:
+    """`varying`, `constant`, or a number above 0.
+
+    Raises:
+        InputError: anything else.
+    """
+    if text in (None, "varying", "constant"):
+        return text
+    try:
+        value = float(text or "")
+    except ValueError:
+        value = math.nan
+    if not 0.0 < value < math.inf:
+        raise InputError(
+            f"--noise takes 'varying', 'constant', or a standard deviation above 0, not {text!r}."
+        )
+    return value
+
+
 # Errors -----------------------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ OUTCOME = (
     "met",
     "reason",
     "learnt",
+    "by_construction",
     "not_shown",
 )
 """What `--json` says of each rule."""
@@ -80,6 +81,15 @@ def fit(
     target_transform: Annotated[
         str | None,
         typer.Option(metavar="log", help="'log' models the log of a target that is above 0.", **MODEL),
+    ] = None,
+    noise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="varying|constant|NUMBER",
+            help="'varying' lets noise depend on the inputs, which is the default; 'constant' learns one "
+            "number; a number is its standard deviation.",
+            **MODEL,
+        ),
     ] = None,
     group: Annotated[
         str | None,
@@ -178,6 +188,7 @@ def fit(
             class_weight=class_weight,
             missing=missing,
             unseen=unseen,
+            noise=command.noise(noise),
             engine=None if quick else engine,
             draws=draws,
             chains=chains,
@@ -315,11 +326,14 @@ def estimator_options(read: Inputs, told: dict[str, Any], **given: Any) -> dict[
     """Options of the estimator: those of the settings file, and those that were given besides."""
     options = {**told, **{name: value for name, value in given.items() if value is not None}}
     assert read.schema.target is not None
-    if "class_weight" in options and read.schema.target.task != "classification":
+    name, task = read.schema.target.name, read.schema.target.task
+    if "class_weight" in options and task != "classification":
         raise command.InputError(
-            f"A class weight is for classes, and {read.schema.target.name!r} is a number. Leave it out, "
-            "or say --task classification."
+            f"A class weight is for classes, and {name!r} is a number. Leave it out, or say "
+            "--task classification."
         )
+    if "noise" in options and task != "regression":
+        raise command.InputError(f"Noise is of numbers, and {name!r} is a class. Leave it out.")
     return options
 
 
@@ -393,15 +407,20 @@ def summary(fitted: Fitted, plan: Plan) -> dict[str, Any]:
         ],
         "unmet": [outcome.name for outcome in outcomes if outcome.unmet],
         "performance": fitted.evidence.performance,
+        "noise": fitted.evidence.noise,
     }
 
 
 def show_fitted(fitted: Fitted, plan: Plan, voice: Voice) -> None:
     """What came of a fit, in words, and what to do next."""
     from ocbnn.cli.voice import show_outcomes, suggested
+    from ocbnn.report.sentences import noise_sentence
 
     status = str(fitted.estimator.posterior_.provenance.get("status"))
     voice.say(f"The fit of {fitted.rows:,} rows: {status}")
+    noise = noise_sentence(fitted.evidence)
+    if noise is not None:
+        voice.say(noise)
     show_outcomes(voice, fitted.estimator.outcomes_)
     voice.say(f"Saved in {plan.out}. Next:", "bold")
     voice.say(f"  {suggested('report', plan.out, '--out', 'report.html')}")

@@ -153,7 +153,9 @@ def show_outcomes(voice: Voice, outcomes: Iterable[RuleOutcome]) -> None:
         figures = f"violated by {percent(outcome.violation)} {level}, accepted {percent(outcome.tolerance)}"
         if outcome.check.asked == "on average" and outcome.check.at("worst case found") != "not attempted":
             figures += f"; {percent(outcome.check.worst.value)} in the worst case found"
-        if outcome.met:
+        if outcome.by_construction:
+            voice.say(f"  met    {outcome.name}: holds by construction", "green")
+        elif outcome.met:
             voice.say(f"  met    {outcome.name}: {figures}", "green")
         elif outcome.not_shown:
             voice.warn(f"not shown: {outcome.name}: {outcome.reason}.")
@@ -169,6 +171,8 @@ def show_check(voice: Voice, found: RuleCheck, schema: Schema) -> None:
     voice.say(f"{found.verdict} {IN_WORDS[found.asked]}: {found.name}", VERDICT_STYLES[found.verdict])
     voice.say(f"  {'; '.join(f'{level}: {found.at(level)}' for level in LEVELS)}", "dim")
     voice.say(f"  {found.text}")
+    if found.by_construction:
+        voice.say("  holds by construction: the weights of every draw have the signs that it asks for")
     how = f"{found.points:,} fresh points"
     how += f" and {found.points_found} found by ascent" if found.points_found else ""
     voice.say(f"  accepted {percent(found.tolerance)}; tried at {how}", "dim")

@@ -25,6 +25,9 @@ from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.run import infer
 from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.forms import signs_for
+from ocbnn.model.likelihoods import checked_noise
+from ocbnn.model.networks import MLP
 from ocbnn.model.priors import LearntPrior, Prior
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.enforce import Rejection, reject, truncate
@@ -176,10 +179,10 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             base: Prior = self.prior
         else:
             noise = options.get("noise")
-            network = defaults.network(rows.schema, self.hidden, len(rows.frame), self.activation, noise)
-            base = defaults.base_prior(
-                self.prior, network, classification=self.task == "classification", noise=noise
+            network = defaults.network(
+                rows.schema, self.hidden, len(rows.frame), self.activation, noise, rules
             )
+            base = self._base_prior(network)
         return Model.build(
             frame=rows.frame,
             target=rows.target,
@@ -189,6 +192,12 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             base=base,
             key=seed,
             **options,
+        )
+
+    def _base_prior(self, network: MLP) -> Prior:
+        noise = checked_noise(getattr(self, "noise", None))
+        return defaults.base_prior(
+            self.prior, network, classification=self.task == "classification", noise=noise
         )
 
     def _infer(self, model: Model, seed: int, *, like: Model | None = None, **run: Any) -> Result:
@@ -424,7 +433,8 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         defaults.positive(options.get("points", 1), "points")
         if not self.rules_:
             raise OCBNNError("The estimator has no rules, so nothing can conflict with the data.")
-        without, terms = self._twin(()), self.posterior_.model.terms
+        without, model = self._twin(()), self.posterior_.model
+        terms = (*model.terms, *model.formed)
         others = None
         if each and len(self.rules_) > 1:
             others = [self._twin(tuple(rule for rule in terms if rule is not left_out)) for left_out in terms]
@@ -456,7 +466,8 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     def _twin(self, rules: tuple[RuleTerm, ...], **run: Any) -> Posterior:
         """The posterior of the same rows under some of the rules, as strong as they are in the fit.
 
-        Under none, a base prior that has learnt rules gives way to what it was before.
+        Under none, a base prior that has learnt rules gives way to what it was before. The network keeps by
+        its form those of the rules that it keeps so in the fit, and may turn along all other columns.
         """
         model = self.posterior_.model
         if model.data is None:
@@ -466,7 +477,15 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         base = model.base
         if not rules and isinstance(base, AmortizedPrior):
             base = base.base
-        twin = with_given_strengths(replace(model, base=base, terms=rules))
+        network, formed = model.network, tuple(term for term in rules if term in model.formed)
+        if formed != model.formed:
+            assert isinstance(network, MLP)
+            asked = [replace(term.rule, by="construction") for term in formed]
+            signs = signs_for(asked, self.schema_, network.activation, network.hidden)
+            network = replace(network, signs=signs)
+            base = self._base_prior(network)
+        scored = tuple(term for term in rules if term not in formed)
+        twin = with_given_strengths(replace(model, network=network, base=base, terms=scored, formed=formed))
         seed = int(self.posterior_.provenance["seed"])
         return Posterior.from_result(self._infer(twin, seed, like=model, **run))
 

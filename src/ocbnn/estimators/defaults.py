@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 
 from ocbnn.errors import ModelError, OCBNNError
+from ocbnn.model.forms import signs_for
 from ocbnn.model.likelihoods import Noise
 from ocbnn.model.model import default_likelihood
 from ocbnn.model.networks import MLP
 from ocbnn.model.priors import LayerScales, Prior
+from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Schema
 from ocbnn.schema.reading import did_you_mean
 
 SMALL_TABLE = 5_000
-NUMBER_SCALE, CLASS_SCALE = 1.5, 2.5
+NUMBER_SCALE, CLASS_SCALE = 1.0, 2.5
 """Around which the last layer's scale is learnt: of a standardised target, and of log-odds.
 
 Standardised columns rarely change log-odds by more than 5 (Gelman et al. 2008 scale their prior by 2.5).
@@ -54,13 +56,21 @@ def hidden_units(hidden: Any, rows: int) -> tuple[int, ...]:
     return tuple(positive(width, "hidden, the number of units of each layer,") for width in widths)
 
 
-def network(schema: Schema, hidden: Any, rows: int, activation: str, noise: Noise = None) -> MLP:
+def network(
+    schema: Schema,
+    hidden: Any,
+    rows: int,
+    activation: str,
+    noise: Noise = None,
+    rules: Sequence[Constraint] = (),
+) -> MLP:
     """The network of a table: an output for a number or two classes, else one for each class.
 
-    Noise that varies is one more.
+    Noise that varies is one more. It keeps those rules by its form that can be kept so.
     """
-    outputs = default_likelihood(schema, noise).outputs
-    return MLP(schema.width, hidden_units(hidden, rows), outputs, activation)
+    outputs, units = default_likelihood(schema, noise).outputs, hidden_units(hidden, rows)
+    signs = signs_for(rules, schema, activation, units)
+    return MLP(schema.width, units, outputs, activation, signs)
 
 
 def base_prior(prior: Any, network: MLP, *, classification: bool, noise: Noise = None) -> Prior:

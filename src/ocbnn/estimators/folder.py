@@ -141,7 +141,7 @@ def require_savable(estimator: OCBNNEstimator, model: Model) -> None:
     Raises:
         FileError: a name, text or parameter that no file can hold, or files that would be too large.
     """
-    known = {"rules": [rule_provenance(term) for term in (*model.terms, *model.learnt)]}
+    known = {"rules": [rule_provenance(term) for term in (*model.terms, *model.formed, *model.learnt)]}
     stand_in = Posterior(np.zeros((1, 1, model.size)), model, known)
     try:
         files = pack_posterior(stand_in, _pack_estimator(estimator, fitted=False))
@@ -191,7 +191,8 @@ def _restored(stored: EstimatorValues, loaded: Loaded) -> OCBNNEstimator:
     base = posterior.model.base
     parameters = {name: _revived(name, v, base) for name, v in stored.parameters.items() if name in known}
     estimator = cls(**parameters)
-    estimator.rules = [term.rule for term in posterior.model.terms] or None
+    own = (*posterior.model.terms, *posterior.model.formed)
+    estimator.rules = [term.rule for term in own] or None
     if posterior.model.learnt:
         estimator.prior = base
     estimator.n_features_in_ = stored.features

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from ocbnn.estimators.pictures import PlotMethods
 from ocbnn.estimators.tables import Rows, read_numbers
 from ocbnn.model import Model
 from ocbnn.model.likelihoods import Noise, checked_noise
+from ocbnn.model.priors import Prior
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Task
 
@@ -31,9 +32,10 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
         activation: "tanh", "rbf", "relu" or "gelu".
         prior: scale of the outputs' weights (in standard deviations of y), or a base prior. An
             `AmortizedPrior` brings its table, its network and its rules; `rules` are further ones.
-        noise: standard deviation of y around the function, in units of y; learnt unless given. With
-            `target_transform="log"`, the standard deviation of log y. "varying": it depends on the inputs,
-            and is learnt as a second output of the network.
+        noise: standard deviation of y around the function. Default: "varying", it depends on the inputs and
+            is learnt as a second output of the network; "constant" learns one number (the default with a
+            base prior of your own); a number, in units of y, is taken as it is. With
+            `target_transform="log"` it is that of log y.
         target_transform: "log" models log y, for targets above 0 whose spread grows with their size. All
             that is given or asked stays in units of y; `predict` is then about the median of y.
         tolerance: the share of violation accepted of rules that do not say it themselves.
@@ -75,7 +77,7 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
         hidden: Any = None,
         activation: str = "tanh",
         prior: Any = None,
-        noise: Noise = None,
+        noise: float | Literal["varying", "constant"] | None = None,
         target_transform: str | None = None,
         tolerance: float | None = None,
         columns: Any = None,
@@ -104,7 +106,13 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
             declared[key] = {**options, "transform": self.target_transform}
 
     def _model(self, rows: Rows, rules: Sequence[Constraint], seed: int) -> Model:
-        return self._built(rows, rules, seed, noise=checked_noise(self.noise), row_weights=rows.weights)
+        return self._built(rows, rules, seed, noise=self._noise(), row_weights=rows.weights)
+
+    def _noise(self) -> Noise:
+        """The noise of the model: by default it varies, where no base prior says what the network is."""
+        if self.noise is None:
+            return None if isinstance(self.prior, Prior) else "varying"
+        return checked_noise(self.noise)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean, `(n,)`; with `return_std` also the standard deviation of an observation, with noise.

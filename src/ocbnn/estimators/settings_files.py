@@ -51,7 +51,7 @@ SIMPLE: Mapping[str, Any] = {
     "missing": str,
     "unseen": str,
     "target_transform": str,
-    "noise": float | Literal["varying"],
+    "noise": float | Literal["varying", "constant"],
     "cores": int,
 }
 """Options that are one number, text or list."""

@@ -65,7 +65,7 @@ def probe_places(
         if each == 1 or schema is None or schema.target is None:
             return there
         if not schema.target.classes:
-            return f"the noise of {schema.target.name} at {there}" if chain else there
+            return f"{there} for the noise of {schema.target.name}" if chain else there
         return f"{there} for {schema.target.name} = {schema.target.classes[chain]}"
 
     return place

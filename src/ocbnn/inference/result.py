@@ -18,7 +18,7 @@ class RuleOutcome:
 
     Attributes:
         check: of the kept draws on fresh points.
-        strength: of its term; NaN for a rule that the base prior has learnt.
+        strength: of its term; NaN for a rule that the base prior has learnt, or that holds by construction.
         found_strength: whether pilots found it, or it was given.
         reason: why it is not met or not shown, in a sentence; empty where it is met.
         rows: some rows of the data that contradict an unmet rule, in words. They are for whoever fits, and
@@ -37,6 +37,11 @@ class RuleOutcome:
     def name(self) -> str:
         """The rule's name, or its text."""
         return self.check.name
+
+    @property
+    def by_construction(self) -> bool:
+        """Whether the network keeps it by its form, as the weights of every draw show."""
+        return self.check.by_construction
 
     @property
     def explained(self) -> str:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -41,6 +42,7 @@ from ocbnn.inference.loop import Loop, RunOptions
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.result import RuleOutcome
 from ocbnn.inference.warmstart import WarmStart, starting_positions, with_found
+from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.outputs import model_outputs
 from ocbnn.seeds import seed_for
@@ -53,6 +55,10 @@ NEAR = 5.0
 HELPED = 0.9  # times the violation before: more points help, and so the strength may be enough
 ENDED = 2  # pilots that were worse, one after the other: more strength does not help
 WORSE = 0.1  # so much more violation at more strength is no noise: the engine cannot follow
+
+
+Finding = tuple[RuleCheck, np.ndarray]
+"""How draws keep a rule, and the points found that they violate, the worst first."""
 
 
 @dataclass(frozen=True)
@@ -105,17 +111,14 @@ class StrengthSearch:
             prepared = prepared.with_strengths(bracket.now)
             own = replace(pilot, seed=seed_for(seed, "pilot", number))
             loop = Loop.start(prepared, own, tunings=tunings)
-            draws, prepared = self._pilot(prepared, loop, first=number == 0)
+            fresh = seed_for(seed, "pilot check", number)
+            judged = partial(_findings, prepared.model, fresh, engine.has_chains)
+            draws, findings, prepared = self._pilot(prepared, loop, judged, first=number == 0)
+            checks = [check for check, _ in findings]
             prepared.seconds["compile"] = prepared.seconds.get("compile", 0.0) + loop.compile_seconds
             if engine.has_chains and not engine.stochastic:
                 tunings = [settling(state.tuning, engine.warmup) for state in loop.states]
             rules = prepared.model.terms
-            fresh = seed_for(seed, "pilot check", number)
-            findings = [
-                pilot_findings(prepared.model, rule, draws, fresh, has_chains=engine.has_chains)
-                for rule in rules
-            ]
-            checks = [check for check, _ in findings]
             met = [check.shown_within(self.aim * check.tolerance) for check in checks]
             bearable = [check.shown_within(check.tolerance) for check in checks]
             violations = [check.violation.value for check in checks]
@@ -175,13 +178,19 @@ class StrengthSearch:
         return replace(engine, steps=self.steps)  # type: ignore[type-var]
 
     def _pilot(
-        self, prepared: Prepared, loop: Loop, *, first: bool
-    ) -> tuple[Float[np.ndarray, "chains draws size"], Prepared]:
-        """Draws of a short run, and the same density with the run's end as its start."""
+        self, prepared: Prepared, loop: Loop, judged: Callable[[np.ndarray], list[Finding]], *, first: bool
+    ) -> tuple[Float[np.ndarray, "chains draws size"], list[Finding], Prepared]:
+        """Draws of a short run, how they keep the rules, and the density with the run's end as its start.
+
+        It ends as soon as it is clear of every rule whether it is kept; where the worst case has to be
+        searched for, that is asked at the end alone.
+        """
+        quick = not any(rule.rule.is_everywhere for rule in prepared.model.terms)
         engine = loop.engine
         if not engine.has_chains:
             work = sum(loop.advance().work for _ in range(-(-engine.warmup // loop.length)))
-            return loop.final_draws(PILOT_DRAWS), replace(prepared, work=prepared.work + work)
+            draws = loop.final_draws(PILOT_DRAWS)
+            return draws, judged(draws), replace(prepared, work=prepared.work + work)
         work, warmup = 0, engine.warmup if first else int(SETTLING * engine.warmup)
         for _ in range(-(-warmup // loop.length)):
             work += loop.advance().work
@@ -192,9 +201,21 @@ class StrengthSearch:
             kept.append(chunk.positions)
             work += chunk.work
             draws = np.concatenate(kept, axis=1)
-            if draws.shape[1] >= self.most or _effective(prepared, draws) >= self.effective:
-                break
-        return draws, replace(prepared, positions=draws[:, -1], work=prepared.work + work)
+            done = draws.shape[1] >= self.most or _effective(prepared, draws) >= self.effective
+            if not (done or quick):
+                continue
+            findings = judged(draws)
+            if done or all(
+                check.shown_within(self.aim * check.tolerance) or check.shown_beyond()
+                for check, _ in findings
+            ):
+                return draws, findings, replace(prepared, positions=draws[:, -1], work=prepared.work + work)
+
+
+def _findings(
+    model: Model, seed: int, has_chains: bool, draws: Float[np.ndarray, "chains draws size"]
+) -> list[Finding]:
+    return [pilot_findings(model, rule, draws, seed, has_chains=has_chains) for rule in model.terms]
 
 
 class _Bracket:
@@ -323,6 +344,9 @@ def judge(
             reason = unmet_reason(model, rule, check, alone, found=found)
             outcome = replace(outcome, reason=reason, rows=contradicting_rows(model, rule).some)
         outcomes.append(outcome)
+    for rule in model.formed:
+        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains)
+        outcomes.append(_outcome(rule, check, math.nan, found=False))
     for rule in model.learnt:
         check = pilot_check(model, rule, draws, verdict, has_chains=has_chains, ascent=True)
         outcome = replace(_outcome(rule, check, math.nan, found=False), learnt=True)

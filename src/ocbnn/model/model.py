@@ -22,6 +22,7 @@ from jaxtyping import Array, Float
 
 from ocbnn.errors import ModelError
 from ocbnn.model.conditional import Reduction, RulePoints, RuleTerm, Scoring, concatenated, rule_terms
+from ocbnn.model.forms import kept_by_form, signs_for
 from ocbnn.model.likelihoods import (
     Bernoulli,
     Categorical,
@@ -62,6 +63,7 @@ class Model:
         terms: the rules that the prior is conditioned on.
         schema: the table.
         data: the rows; None for the prior alone.
+        formed: rules that the network keeps by its form: they add nothing to the density.
     """
 
     network: Network
@@ -70,6 +72,7 @@ class Model:
     terms: tuple[RuleTerm, ...] = ()
     schema: Schema | None = None
     data: Data | None = None
+    formed: tuple[RuleTerm, ...] = ()
 
     def __post_init__(self) -> None:
         if self.base.size != self.network.size:
@@ -94,9 +97,12 @@ class Model:
 
     @property
     def rules(self) -> tuple[RuleTerm, ...]:
-        """The rules that the prior is conditioned on, then those that its base has learnt besides."""
-        conditioned = [term.rule for term in self.terms]
-        return (*self.terms, *(term for term in self.learnt if term.rule not in conditioned))
+        """The rules that the prior is conditioned on, then those kept by the network's form, then those that
+        the base prior has learnt besides.
+        """
+        own = (*self.terms, *self.formed)
+        known = [term.rule for term in own]
+        return (*own, *(term for term in self.learnt if term.rule not in known))
 
     @property
     def size(self) -> int:
@@ -217,7 +223,8 @@ class Model:
             target: the name of the target's column, or a Series; needed where `schema` is not given.
             schema: the table's description; inferred from the frame unless given.
             rules: constraints, or rules in words.
-            network: any network; an MLP of the widths `hidden` unless given.
+            network: any network; an MLP of the widths `hidden` unless given, which keeps rules by its form
+                where their `by` and the activation let it.
             hidden: units of each hidden layer.
             activation: "rbf", "tanh", "relu" or "gelu".
             noise: standard deviation of y in raw units, or of log y where that is modelled; learnt unless
@@ -245,7 +252,10 @@ class Model:
             described = _described(frame, target, schema)
             schema = described if standardize else unstandardized(described)
         likelihood = default_likelihood(schema, noise, described)
-        network = network or MLP(schema.width, tuple(hidden), likelihood.outputs, activation)
+        read = [parse_rule(rule, schema) if isinstance(rule, str) else rule for rule in rules]
+        if network is None:
+            signs = signs_for(read, schema, activation, hidden)
+            network = MLP(schema.width, tuple(hidden), likelihood.outputs, activation, signs)
         if noise == "varying" and network.outputs != likelihood.outputs:
             raise ModelError(
                 f'noise="varying" is a second output of the network, but this one has {network.outputs}. '
@@ -254,7 +264,7 @@ class Model:
         coded = None if frame is None else schema.encode(frame)
         base = base or IsotropicGaussian.for_network(network, weight_scale, scale_by_fan_in=scale_by_fan_in)
         terms = rule_terms(
-            [parse_rule(rule, schema) if isinstance(rule, str) else rule for rule in rules],
+            read,
             schema,
             Scoring(points, reduction, term, strength, sampler, corners, key),
             bounded=network.bounded,
@@ -263,7 +273,25 @@ class Model:
         data = None
         if coded is not None and not prior_only:
             data = _data(frame, target, schema, coded, row_weights)
-        return cls(network, likelihood, base, terms, schema, data)
+        formed = tuple(term for term in terms if _is_formed(term.rule, network, schema))
+        scored = tuple(term for term in terms if term not in formed)
+        return cls(network, likelihood, base, scored, schema, data, formed)
+
+
+def _is_formed(rule: Constraint, network: Network, schema: Schema) -> bool:
+    """Whether a rule needs no term, as the network keeps it by its form.
+
+    Raises:
+        ModelError: it is to hold by construction, and this network does not keep it.
+    """
+    kept = rule.by != "prior" and kept_by_form(network, rule, schema)
+    if rule.by == "construction" and not kept:
+        rule.require_form(schema)
+        raise ModelError(
+            f"The rule `{rule.text(schema)}` is to hold by construction, but the network that was given does "
+            "not keep it by its form. Leave the network out, give an MLP with these signs, or `by: prior`."
+        )
+    return kept
 
 
 def unstandardized(schema: Schema) -> Schema:

@@ -18,7 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from ocbnn.errors import ModelError
 from ocbnn.resources import require_memory
@@ -53,17 +53,18 @@ class Network(Protocol):
 
 @dataclass(frozen=True)
 class Activation:
-    """A nonlinearity and whether its values are bounded."""
+    """A nonlinearity, whether its values are bounded, and whether it falls nowhere."""
 
     function: Callable[[Array], Array]
     bounded: bool
+    increasing: bool
 
 
 ACTIVATIONS: dict[str, Activation] = {
-    "rbf": Activation(lambda z: jnp.exp(-(z * z)), bounded=True),
-    "tanh": Activation(jnp.tanh, bounded=True),
-    "relu": Activation(jax.nn.relu, bounded=False),
-    "gelu": Activation(jax.nn.gelu, bounded=False),
+    "rbf": Activation(lambda z: jnp.exp(-(z * z)), bounded=True, increasing=False),
+    "tanh": Activation(jnp.tanh, bounded=True, increasing=True),
+    "relu": Activation(jax.nn.relu, bounded=False, increasing=True),
+    "gelu": Activation(jax.nn.gelu, bounded=False, increasing=False),
 }
 
 
@@ -73,11 +74,27 @@ class MLP:
 
     Layout of w, layer by layer: the weights (inputs × outputs, row by row), then the biases.
 
+    **Monotone by its form.** With `signs` the first output increases with every input of sign 1, and
+    decreases with every input of sign −1, whatever w is. Hidden units then have directions. Those of the
+    first half rise and fall in turn. The others are free: they see inputs of sign 0 and other free units
+    alone. A weight from a unit of direction a to one of direction b counts as
+
+        a · b · softplus(√n · w) · min(1/√n, 2/m)
+
+    with n units before it, m of which have a direction. It is 0 from those to free units, and w itself from
+    free units. Further outputs, such as the noise, read all units by w itself, so that they may turn.
+
+    Free weights are N(0, s²/n) under the usual priors, so √n · w has the size s in every layer, and positive
+    weights have the size of free ones. But their sums do not cancel: they grow like m where those of free
+    ones grow like √n, and units would saturate. So they are limited by 2/m: draws of the prior then rise
+    along a ruled column about as far as they move along a free one, whatever the width.
+
     Attributes:
         inputs: columns in model units.
         hidden: units of each hidden layer.
         outputs: of the last layer.
         activation: a name in `ACTIVATIONS`.
+        signs: of each input: 1, −1, or 0 where the network may turn; () where it may along all of them.
         sums_below: layers with fewer multiplications than that, for all rows together, are written as sums:
             elementwise code, which fuses with what is around it, where a matrix product is a call of its own.
     """
@@ -86,6 +103,7 @@ class MLP:
     hidden: tuple[int, ...] = (10,)
     outputs: int = 1
     activation: str = "rbf"
+    signs: tuple[int, ...] = ()
     sums_below: int = field(default=0, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -97,6 +115,15 @@ class MLP:
             )
         if min(self.widths) < 1:
             raise ModelError(f"Every layer needs at least one unit, but the widths given are {self.widths}.")
+        object.__setattr__(self, "signs", tuple(self.signs) if any(self.signs) else ())
+        if self.signs and (len(self.signs) != self.inputs or not {*self.signs} <= {-1, 0, 1}):
+            raise ModelError(f"signs has 1, -1 or 0 for each of the {self.inputs} inputs, not {self.signs}.")
+        if self.signs and self.hidden and not ACTIVATIONS[self.activation].increasing:
+            rising = ", ".join(name for name, each in ACTIVATIONS.items() if each.increasing)
+            raise ModelError(
+                f"A network is monotone by its form only if its activation is, and {self.activation!r} rises "
+                f"and falls. Choose one of {rising}."
+            )
         # Weights, their prior scales, a gradient and a momentum: the least that any engine holds.
         require_memory(
             4 * 8 * self.size, f"A network of {self.size:,} weights", "Give fewer or smaller hidden layers."
@@ -124,13 +151,49 @@ class MLP:
     def _layers(self) -> list[tuple[int, int]]:
         return list(itertools.pairwise(self.widths))
 
+    @property
+    def _directions(self) -> list[Int[np.ndarray, " units"]]:
+        """Of the units of each layer, inputs first; of outputs after the first nothing is asked."""
+        found = [np.array(self.signs)]
+        for units in self.hidden:
+            ruled = units if found[-1].all() else -(-units // 2)
+            found.append(np.where(np.arange(units) < ruled, 1 - 2 * (np.arange(units) % 2), 0))
+        return [*found, np.eye(self.outputs, dtype=int)[0]]
+
+    @property
+    def _roles(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Of the weights of each layer: which are free, and the sign of the others, 0 where there is none."""
+        roles = []
+        for number, (before, after) in enumerate(itertools.pairwise(self._directions)):
+            further = (np.arange(len(after)) > 0) & (number == len(self.hidden))
+            free = (before == 0)[:, None] | further[None, :]
+            roles.append((free, np.where(free, 0, np.outer(before, after))))
+        return roles
+
+    def keeps_signs(self, w: Float[AnyArray, " size"]) -> Bool[Array, ""]:
+        """Whether every weight on a path from an input of a sign to the first output has the sign it needs.
+
+        Read off the weights as they count: then the first output is monotone, at all inputs.
+        """
+        kept = jnp.all(jnp.isfinite(jnp.asarray(w)))
+        for (weights, _), (free, signs) in zip(self.unravel(jnp.asarray(w)), self._roles, strict=True):
+            right = jnp.where(signs == 0, weights == 0, weights * signs >= 0)
+            kept = kept & jnp.all(free | right)
+        return kept
+
     def unravel(self, w: Float[Array, " size"]) -> list[tuple[Array, Array]]:
-        """The (weights, biases) of each layer."""
+        """The (weights, biases) of each layer, as they count."""
         sizes = [size for before, after in self._layers for size in (before * after, after)]
         pieces = jax.lax.split(jnp.asarray(w), sizes)
-        return [
+        layers = [
             (weights.reshape(before, after), biases)
             for (before, after), weights, biases in zip(self._layers, pieces[::2], pieces[1::2], strict=True)
+        ]
+        if not self.signs:
+            return layers
+        return [
+            (_of_sign(weights, free, signs), biases)
+            for (weights, biases), (free, signs) in zip(layers, self._roles, strict=True)
         ]
 
     def apply(self, w: Float[Array, " size"], x: Float[AnyArray, "n d"]) -> Float[Array, "n outputs"]:
@@ -160,9 +223,22 @@ class MLP:
 
     def fan_in(self) -> Float[np.ndarray, " size"]:
         """For each weight the number of units that feed into its unit; 1 for biases."""
-        return np.concatenate(
-            [np.repeat([float(before), 1.0], [before * after, after]) for before, after in self._layers]
-        )
+        feeding = [np.full(after, before) for before, after in self._layers]
+        if self.signs:
+            feeding = [(free | (signs != 0)).sum(axis=0) for free, signs in self._roles]
+        parts = [
+            part
+            for (before, after), count in zip(self._layers, feeding, strict=True)
+            for part in (np.tile(count, before), np.ones(after))
+        ]
+        return np.concatenate(parts).astype(float)
+
+
+def _of_sign(weights: Array, free: np.ndarray, signs: np.ndarray) -> Array:
+    """Weights as they count in a network that is monotone by its form."""
+    root, ruled = math.sqrt(len(free)), max(int(np.count_nonzero(~free[:, 0])), 1)
+    positive = jax.nn.softplus(root * weights) * min(1.0 / root, 2.0 / ruled)
+    return jnp.where(free, weights, signs.astype(weights.dtype) * positive)
 
 
 @dataclass(frozen=True, eq=False)

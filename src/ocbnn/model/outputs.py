@@ -12,13 +12,15 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from ocbnn.errors import OCBNNError
+from ocbnn.model.forms import kept_by_form
 from ocbnn.model.likelihoods import Gaussian, Likelihood, Noisy
 from ocbnn.model.model import Model
-from ocbnn.model.networks import Network
+from ocbnn.model.networks import MLP, Network
 from ocbnn.model.programs import release_programs
+from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.requirement import Units
 
 Precision = Literal["float64", "float32"]
@@ -143,6 +145,32 @@ def padded(rows: np.ndarray, size: int) -> np.ndarray:
     if len(rows) == size:
         return rows
     return np.concatenate([rows, np.zeros((size - len(rows), rows.shape[1]), rows.dtype)])
+
+
+def shown_by_form(
+    model: Model, rule: Constraint, draws: Float[np.ndarray, "S size"]
+) -> Bool[np.ndarray, " S"] | None:
+    """Of each draw whether the signs of its weights show that it keeps the rule at every input.
+
+    The weights are looked at as `predict` uses them. None: the network does not keep the rule by its form.
+    """
+    if model.schema is None or not kept_by_form(model.network, rule, model.schema):
+        return None
+    kind = working_precision(model)
+    weights = np.asarray(draws, dtype=kind)[:, : model.network.size]
+    found = np.zeros(len(weights), dtype=bool)
+    with precision(kind):
+        for first in range(0, len(weights), TOGETHER):
+            some = weights[first : first + TOGETHER]
+            found[first : first + TOGETHER] = np.asarray(_with_signs(model.network, padded(some, TOGETHER)))[
+                : len(some)
+            ]
+    return found
+
+
+@partial(jax.jit, static_argnums=0)
+def _with_signs(network: MLP, draws: Array) -> Array:
+    return jax.vmap(network.keeps_signs)(draws)
 
 
 # In raw units, block by block -------------------------------------------------------------------------------

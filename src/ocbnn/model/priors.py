@@ -99,7 +99,9 @@ class IsotropicGaussian:
 
     def log_density(self, w: Float[Array, " size"]) -> Float[Array, ""]:
         normaliser = float(np.sum(np.log(np.broadcast_to(self.scale, self.size)))) + self.size * HALF_LOG_2PI
-        standardised = jnp.asarray(w) / self.scale
+        w = jnp.asarray(w)
+        # In w's own precision: JAX keeps constants as it has first seen them, maybe in another run's.
+        standardised = w / np.asarray(self.scale, w.dtype)
         return -0.5 * jnp.sum(standardised * standardised) - normaliser
 
     def sample(self, key: Key) -> Float[Array, " size"]:
@@ -176,7 +178,7 @@ class LayerScales:
 
     def _squares(self, xp: Any, w: Any) -> Any:
         """Of the standardised weights, summed over each layer."""
-        standardised = w / self.scale
+        standardised = w / np.asarray(self.scale, w.dtype)
         squares = standardised * standardised
         if self.order is not None:
             squares = squares[..., self.order]
@@ -220,7 +222,8 @@ class DiagonalGaussian:
 
     def log_density(self, w: Float[Array, " size"]) -> Float[Array, ""]:
         normaliser = float(np.sum(np.log(self.sd))) + self.size * HALF_LOG_2PI
-        standardised = (jnp.asarray(w) - self.mean) / self.sd
+        w = jnp.asarray(w)
+        standardised = (w - np.asarray(self.mean, w.dtype)) / np.asarray(self.sd, w.dtype)
         return -0.5 * jnp.sum(standardised * standardised) - normaliser
 
     def sample(self, key: Key) -> Float[Array, " size"]:

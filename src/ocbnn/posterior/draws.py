@@ -296,6 +296,7 @@ def rule_provenance(rule: RuleTerm) -> dict[str, Any]:
         "points": int(np.count_nonzero(rule.points.weights)),  # places kept for points to find weigh nothing
         "points_found": int(np.count_nonzero(np.asarray(rule.points.weights)[rule.drawn + rule.corners :])),
         "learnt": False,
+        "by_construction": False,
     }
 
 
@@ -356,9 +357,10 @@ def _provenance(result: Result) -> dict[str, Any]:
     model = result.model
     engine = ENGINES.get(result.engine)
     rules = [rule_provenance(rule) for rule in model.terms]
-    # A rule that the base prior has learnt has neither a term nor a strength in this density.
-    nothing = {"strength": None, "term": None, "learnt": True}
-    rules += [rule_provenance(rule) | nothing for rule in model.learnt]
+    # Rules that hold by construction, or that the base prior has learnt, have no term in this density.
+    nothing: dict[str, Any] = {"strength": None, "term": None}
+    rules += [rule_provenance(rule) | nothing | {"by_construction": True} for rule in model.formed]
+    rules += [rule_provenance(rule) | nothing | {"learnt": True} for rule in model.learnt]
     found = any(rule["points_found"] for rule in rules) or any(o.found_strength for o in result.rules)
     diagnostics = result.diagnostics
     known: dict[str, Any] = plain(

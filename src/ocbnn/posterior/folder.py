@@ -24,6 +24,7 @@ from ocbnn.amortize.prior import AmortizedPrior, amortized_shapes, pack_amortize
 from ocbnn.errors import FileError, OCBNNError, RuleError
 from ocbnn.model import Model, pack
 from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.forms import kept_by_form
 from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.networks import MLP
 from ocbnn.model.priors import Prior
@@ -64,6 +65,7 @@ class ModelValues:
         learnt: a base prior that has learnt rules: the last ones of `rules`.
         rules: how each rule entered the prior.
         enforced: for each rule, whether draws were rejected for it.
+        formed: how many rules the network keeps by its form: those before the learnt ones.
         truncated: the rules that predictions are restricted to, as in a file of rules.
         provenance: of the posterior.
         estimator: how `load` gets the estimator back.
@@ -79,6 +81,7 @@ class ModelValues:
     truncated: list[dict[str, Any]]
     provenance: dict[str, Any]
     estimator: dict[str, Any] | None
+    formed: int = 0
 
 
 def save(
@@ -124,7 +127,7 @@ def pack_posterior(posterior: Posterior, estimator: Mapping[str, Any] | None = N
             "The model cannot be saved: a rule was enforced on it that is not among its own. Enforce it "
             "again after loading, or fit with it."
         )
-    terms = (*model.terms, *model.learnt)
+    terms = (*model.terms, *model.formed, *model.learnt)
     rules, values, arrays = pack.pack_terms(terms, _written_names(model), schema)
     learnt, base = None, None
     if isinstance(model.base, AmortizedPrior):
@@ -142,6 +145,7 @@ def pack_posterior(posterior: Posterior, estimator: Mapping[str, Any] | None = N
         truncated=[_entry(rule, schema) for rule in posterior.truncated],
         provenance=dict(posterior.provenance),
         estimator=None if estimator is None else dict(estimator),
+        formed=len(model.formed),
     )
     files = {
         MODEL: json_bytes(vars(content)),
@@ -165,7 +169,7 @@ def _written_names(model: Model) -> list[str | None]:
 
     One that a learnt rule shares with another says which it is.
     """
-    names = [term.rule.name for term in model.terms]
+    names = [term.rule.name for term in (*model.terms, *model.formed)]
     for term in model.learnt:
         name = term.rule.name
         while name is not None and name in names:
@@ -243,7 +247,13 @@ def _unpacked(
     else:
         base = unpack_amortized(stored.learnt, arrays, terms, schema, network)
         own = terms[: len(terms) - len(base.learnt)]
-    model = Model(network, likelihood, base, own, schema)
+    scored = len(own) - stored.formed
+    formed = own[scored:] if 0 <= stored.formed <= len(own) else ()
+    if len(formed) != stored.formed or not all(kept_by_form(network, term.rule, schema) for term in formed):
+        raise FileError(
+            "The rules that hold by construction are not those that the network keeps by its form."
+        )
+    model = Model(network, likelihood, base, own[:scored], schema, formed=formed)
     flagged = [term.rule for term, flag in zip(terms, stored.enforced, strict=True) if flag]
     return Posterior(
         arrays["draws"],

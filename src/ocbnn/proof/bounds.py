@@ -21,6 +21,9 @@ W·a + b, and to a line of rows that is pushed through the layer, γ·|rows|·v.
 δ ← |W|·δ + γ·(v + |W|·δ), then δ ← |f′|·δ + `ELEMENTARY`·unit·(1 + |z|). This `drift` is added to every form,
 so that a bound holds for what is predicted and not only for the function that is meant.
 
+Where a network is monotone by its form, the weights that count are computed from w. Each is off by `ELEMENTARY`
+units of itself and of 1, which joins the drift too.
+
 **Slopes are pinned.** A slope on a box of nearly no width is a quotient of rounding errors: harmless, as any
 slope will do, but only if it is the same number wherever it is used. Within one compiled program XLA may
 compute it twice with different rounding. So slopes leave one program as an array, and enter the next as one.
@@ -179,6 +182,9 @@ def _sizes(
         # A unit that has drifted is bounded by what it is plus the drift.
         rounded = ELEMENTARY * spread.unit * (1.0 + z + before.drift)
         drift = _read(jnp.abs(weights), shape.steepest * before.drift + rounded)
+    if spread.network.signs:
+        # Weights are computed too: a softplus times at most 1, here and, in its own precision, by `predict`.
+        drift = drift + 2.0 * ELEMENTARY * spread.unit * _read(jnp.abs(weights) + 1.0, magnitude)
     least_number = float(np.finfo(np.float32 if spread.unit > UNIT else np.float64).tiny)
     terms = weights.shape[2]
     gamma = _gamma(terms, spread.unit)

@@ -28,6 +28,7 @@ from ocbnn.checking.search import climb
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.progress import Report, Tick, reporting
 from ocbnn.model.conditional import RuleTerm, rule_vertices
+from ocbnn.model.outputs import shown_by_form
 from ocbnn.posterior.allowed import EnforcementError
 from ocbnn.posterior.draws import Posterior
 from ocbnn.proof.branch import Bounder, Outcome, replay, search
@@ -98,6 +99,19 @@ def _proof(
     report: Report,
 ) -> RuleProof:
     started, name = time.monotonic(), rule_name(term)
+    shown = shown_by_form(drawn.model, term.rule, drawn.flat)
+    if shown is not None and shown.all():
+        status = np.where(drawn.mask, PROVED, REJECTED).astype(np.int32)
+        nothing = _figure(drawn, np.zeros(drawn.mask.shape), confidence)
+        return RuleProof(
+            name=name,
+            text=term.rule.text(term.schema),
+            over="all inputs, by construction: the weights of every draw have the signs that it asks for",
+            status=status,
+            unproved=nothing._replace(low=0.0, high=0.0),
+            remaining=np.zeros(drawn.mask.shape),
+            seconds=time.monotonic() - started,
+        )
     bounder = Bounder.of(drawn, term)
     reason = _unprovable(bounder)
     count = len(bounder.weights)
@@ -279,8 +293,11 @@ def verify_proof(drawn: Drawn, proof: RuleProof, rules: Sequence[Rule] | None = 
         raise OCBNNError(f"The proof of {proof.name!r} is not about these draws and rules.")
     # All draws that were kept when it was proved, some of which may have been rejected since.
     every = _Every(drawn)
-    bounder = Bounder.of(every, term)
     draws = np.flatnonzero(proof.proved.ravel())
+    shown = shown_by_form(drawn.model, term.rule, every.flat[draws])
+    if shown is not None:
+        return Verified(proof.name, len(draws), 0, int(shown.sum()), whole=True)
+    bounder = Bounder.of(every, term)
     fine, whole = replay(bounder, draws, *proof.cuts)
     return Verified(proof.name, len(draws), len(proof.cuts[0]), int(fine.sum()), whole)
 

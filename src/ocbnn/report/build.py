@@ -26,7 +26,15 @@ from ocbnn.posterior.draws import Posterior, function_blocks
 from ocbnn.proof import Proofs, with_proofs
 from ocbnn.report import sections
 from ocbnn.report.evidence import VERSION, BandFacts, Evidence, RunFacts, fingerprint
-from ocbnn.report.facts import HeldOut, calibration_facts, held_out, performance, prior_facts, rule_facts
+from ocbnn.report.facts import (
+    HeldOut,
+    calibration_facts,
+    held_out,
+    noise_facts,
+    performance,
+    prior_facts,
+    rule_facts,
+)
 from ocbnn.schema import Schema
 
 ROWS, DRAWS = 200, 100
@@ -219,6 +227,7 @@ def gather(
         performance=None if rows is None else performance(plain, without, rows),
         calibration=None if rows is None else calibration_facts(plain, without, rows),
         prior=prior_facts(plain, max(importance, key=lambda name: importance[name]), seed),
+        noise=noise_facts(posterior, _cases(posterior.schema, rows, seed, ROWS)),
         sources={str(what): str(name) for what, name in (sources or {}).items()},
         provenance={name: known for name, known in posterior.provenance.items() if name not in LEFT_OUT},
         further={name: figures for name, figures in own if figures is not None},

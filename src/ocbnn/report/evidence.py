@@ -136,6 +136,21 @@ class BandFacts:
     typical_of: str | None
 
 
+class NoiseFacts(NamedTuple):
+    """The standard deviation of y (of log y where that is modelled) around the function, as posterior mean,
+    low and high end of a 90% interval.
+
+    Attributes:
+        quietest: at the case where it is least.
+        loudest: at the case where it is most.
+        varies: whether it depends on the case.
+    """
+
+    quietest: tuple[float, float, float]
+    loudest: tuple[float, float, float]
+    varies: bool
+
+
 class LayerScale(NamedTuple):
     """How large the weights of one layer are, as a multiple of what the prior assumes, with a 90% interval.
 
@@ -212,6 +227,7 @@ class Evidence:
     performance: Performance | None = None
     calibration: CalibrationFacts | None = None
     prior: PriorFacts | None = None
+    noise: NoiseFacts | None = None
     sources: dict[str, str] = field(default_factory=dict)
     provenance: Json = field(default_factory=dict)
     further: Json = field(default_factory=dict)

@@ -22,7 +22,15 @@ from ocbnn.posterior.conflict import change_sizes, compared, log_scores, point_p
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.predict import predict
 from ocbnn.posterior.sensitivity import sensitivities
-from ocbnn.report.evidence import CalibrationFacts, Change, LayerScale, Performance, PriorFacts, RuleFacts
+from ocbnn.report.evidence import (
+    CalibrationFacts,
+    Change,
+    LayerScale,
+    NoiseFacts,
+    Performance,
+    PriorFacts,
+    RuleFacts,
+)
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Schema
 from ocbnn.seeds import seed_for
@@ -136,6 +144,22 @@ def _part(posterior: Posterior, found: Judged, some: Bool[np.ndarray, " n"]) -> 
     return summarised(posterior, Judged(*(each[some] for each in found)))
 
 
+# Noise ------------------------------------------------------------------------------------------------------
+
+
+def noise_facts(posterior: Posterior, cases: Float[np.ndarray, "n Q"]) -> NoiseFacts | None:
+    """The noise at the cases where it is least and where it is most; None for classes."""
+    if posterior.classes:
+        return None
+    noise = posterior.noise(cases)
+    mean, (low, high) = noise.mean(axis=0), np.quantile(noise, (0.05, 0.95), axis=0)
+    least, most = (
+        (float(mean[place]), float(low[place]), float(high[place]))
+        for place in (int(np.argmin(mean)), int(np.argmax(mean)))
+    )
+    return NoiseFacts(least, most, varies=noise.shape[1] > 1)
+
+
 # The prior --------------------------------------------------------------------------------------------------
 
 
@@ -152,16 +176,17 @@ def _layer_scales(posterior: Posterior, seed: int) -> tuple[LayerScale, ...]:
     if not isinstance(base, LayerScales):
         return ()
     middle, *ends = np.sqrt(base.degrees / chi2.ppf([0.5, 0.95, 0.05], base.degrees))
-    counts = base.degrees + np.asarray(base.layers)
+    layers = np.asarray(base.layers)
+    counts = base.degrees + layers
     generator = np.random.default_rng(seed_for(seed, "scales of layers"))
     weights = posterior.flat[:, : network.size].astype(float)
     drawn = base.scales(weights) * np.sqrt(counts / generator.chisquare(counts, (len(weights), len(counts))))
-    names = [*(f"hidden layer {place}" for place in range(1, len(counts))), "output layer"]
     middles, (low, high) = drawn.mean(axis=0), np.quantile(drawn, (0.05, 0.95), axis=0)
     before = float(middle), float(ends[0]), float(ends[1])
     return tuple(
         LayerScale(name, before, (float(middles[place]), float(low[place]), float(high[place])))
-        for place, name in enumerate(names)
+        for place, name in enumerate(base.names)
+        if layers[place] > 1  # a single weight says next to nothing of its scale
     )
 
 
@@ -191,7 +216,7 @@ def rule_facts(
                 check=check,
                 source=rule.source,
                 reason=rule.reason,
-                strength=strength if np.isfinite(strength) else None,
+                strength=strength if np.isfinite(strength) and not check.by_construction else None,
                 columns=tuple(name for name in term.schema.names if name in rule.region.columns()),
                 enforced=any(rule == other.rule for other in posterior.enforced),
                 unmet_reason=reasons.get(check.name) if check.verdict == "unmet" else None,

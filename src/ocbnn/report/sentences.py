@@ -242,6 +242,11 @@ def _run_sentences(run: RunFacts) -> list[str]:
 def rule_sentence(rule: RuleFacts, draws: int) -> str:
     """How far a rule is kept by so many draws, and what the verdict means."""
     check = rule.check
+    if check.by_construction:
+        return (
+            f"Holds by construction: in all {draws:,} draws the weights on every path from its columns have "
+            "the sign that it asks for, so that no case can violate it."
+        )
     ends = f"95% interval: {percent_range(check.violation)}; tolerance: {percent(check.tolerance)}"
     share = percent(check.violation.value)
     if rule.is_predictive:
@@ -418,6 +423,29 @@ def performance_rows(evidence: Evidence) -> list[tuple[str, str, Callable[[float
 
 
 # Calibration and diagnostics --------------------------------------------------------------------------------
+
+
+def noise_sentence(evidence: Evidence) -> str | None:
+    """How far observations scatter around the function; None for classes."""
+    noise, target = evidence.noise, evidence.target
+    if noise is None:
+        return None
+    unit = None if target.is_log else target.unit
+    what = f"log({target.name})" if target.is_log else target.name
+
+    def words(figures: tuple[float, float, float]) -> str:
+        middle, low, high = figures
+        ends = (
+            ""
+            if low == high
+            else f" (90% interval: {number(low, None, middle)} to {number(high, None, middle)})"
+        )
+        return f"{number(middle, unit)}{ends}"
+
+    said = f"Around the function, {what} has a standard deviation of {words(noise.quietest)}"
+    if not noise.varies:
+        return f"{said}, the same for all cases."
+    return f"{said} at the quietest case and of {words(noise.loudest)} at the loudest."
 
 
 def coverage_sentence(bin_: Bin, where: str, task: str) -> str:

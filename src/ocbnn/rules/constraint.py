@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ocbnn.errors import RuleError
 from ocbnn.language.expressions import Always, Condition, text
+from ocbnn.regions import Everywhere
 from ocbnn.rules.kinds.functions import Functions, Inequality
 from ocbnn.rules.requirement import RAW, Requirement, Units
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from ocbnn.schema import Schema
 
 EVERYWHERE = Always()
+By = Literal["construction", "prior"]
+"""How a rule is kept: by the form of the network, or as a term of the prior."""
 Holds = Literal["on average", "everywhere"]
 """What a tolerance is about: the mean over the region, or the worst case in it."""
 
@@ -34,6 +37,8 @@ class Constraint:
         condition: the region in words, as the rule wrote it; `Always` for rules that were not written.
         name, source, reason: what people call it, who says so, and why.
         tolerance: the share of violation that is accepted, in [0, 1); None for the default.
+        by: "construction": the network keeps it by its form; "prior": by a term of the prior. Default:
+            by construction where that is possible, else by the prior.
         holds: what that share is of: of draws and inputs, "on average", or of draws at the worst input that a
             search finds, "everywhere".
     """
@@ -45,6 +50,7 @@ class Constraint:
     source: str | None = None
     reason: str | None = None
     tolerance: float | None = None
+    by: By | None = None
     holds: Holds = "on average"
 
     def __post_init__(self) -> None:
@@ -55,6 +61,10 @@ class Constraint:
                 raise RuleError(f"A rule's {field} is text, or left out; got {value!r}.")
         if self.tolerance is not None:
             object.__setattr__(self, "tolerance", _tolerance(self.tolerance))
+        if self.by not in (None, *get_args(By)):
+            raise RuleError(
+                f"`by` says how a rule is kept: by construction or by prior, or left out; got {self.by!r}."
+            )
         if self.holds not in get_args(Holds):
             raise RuleError(f"A rule holds `on average` or `everywhere`; got {self.holds!r}.")
         if self.is_everywhere and (self.is_predictive or self.requirement.inputs is None):
@@ -96,7 +106,7 @@ class Constraint:
                 "`inequalities` takes one or more functions g(x, y); the rule is about where they are <= 0."
             )
         asked = Functions(functions, negative)
-        return cls(region, asked, Always(), name, source, reason, tolerance, holds)
+        return cls(region, asked, Always(), name, source, reason, tolerance, holds=holds)
 
     @property
     def effective_tolerance(self) -> float:
@@ -124,6 +134,25 @@ class Constraint:
         """At which coded rows (n, Q) a value that the rule needs is missing, so that it does not apply."""
         needed = [schema.index(name) for name in self.region.columns() | self.requirement.columns()]
         return np.isnan(coded[:, needed]).any(axis=1) & ~self.applies(coded, schema)
+
+    def form(self, schema: Schema) -> Mapping[str, int] | None:
+        """How a network keeps it by its form: the sign of each of its columns; None where it cannot."""
+        return self.requirement.form(schema) if self.region == Everywhere() else None
+
+    def require_form(self, schema: Schema) -> None:
+        """Raise a `RuleError` where it is to hold by construction and no network keeps it by its form."""
+        if self.by != "construction" or self.form(schema) is not None:
+            return
+        if self.region != Everywhere():
+            why = "one about all inputs (`always …`) can hold so, and this one has a condition"
+        else:
+            why = (
+                "y, or the probability of one of two classes, that increases or decreases with numbers can "
+                "hold so"
+            )
+        raise RuleError(
+            f"The rule cannot hold by construction: only {why}. Write `by: prior`, or leave it out."
+        )
 
     def demand(self, points: Array, schema: Schema, units: Units = RAW) -> Any:
         """What the rule asks at the cases of these points; y in raw units unless others are given."""

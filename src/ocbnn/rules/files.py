@@ -1,4 +1,4 @@
-"""Rules in files: `rules.yaml`, a list of rules with name, rule, source, reason, tolerance and holds.
+"""Rules in files: `rules.yaml`, a list of rules with name, rule, source, reason, tolerance, by and holds.
 
 The list may also stand under the key `rules:`, and a rule without more may be a plain text.
 """
@@ -40,6 +40,7 @@ class RuleEntry(BaseModel):
     source: StrictStr | None = None
     reason: StrictStr | None = None
     tolerance: StrictFloat | StrictInt | None = None
+    by: StrictStr | None = None
     holds: Holds | None = None
 
     @classmethod
@@ -71,6 +72,7 @@ class RuleEntry(BaseModel):
             source=rule.source,
             reason=rule.reason,
             tolerance=rule.tolerance,
+            by=rule.by,
             holds=rule.holds if rule.is_everywhere else None,
         )
 

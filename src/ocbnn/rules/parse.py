@@ -9,7 +9,7 @@ from ocbnn.language.expressions import Always, Condition
 from ocbnn.language.reading import read_condition
 from ocbnn.language.syntax import Sentence, branches, parse
 from ocbnn.regions import region_of
-from ocbnn.rules.constraint import Constraint, Holds
+from ocbnn.rules.constraint import By, Constraint, Holds
 from ocbnn.rules.kinds import read_requirement
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def parse_rule(
     source: str | None = None,
     reason: str | None = None,
     tolerance: float | None = None,
+    by: By | None = None,
     holds: Holds = "on average",
     line: int | None = None,
 ) -> Constraint:
@@ -37,6 +38,7 @@ def parse_rule(
         reason: why.
         tolerance: the share of violation that is accepted, in [0, 1); default: 0.01, for
             probabilistic rules 0.05.
+        by: "construction" or "prior"; default: by construction where the network's form can keep the rule.
         holds: "on average" over its region, or "everywhere": at the worst input that a search finds.
         line: the line of the file the rule came from, for errors.
 
@@ -57,8 +59,9 @@ def parse_rule(
     requirement = read_requirement(sentence, stated, schema.target)
     try:
         rule = Constraint(
-            region_of(condition, schema), requirement, condition, name, source, reason, tolerance, holds
+            region_of(condition, schema), requirement, condition, name, source, reason, tolerance, by, holds
         )
+        rule.require_form(schema)
     except RuleError as error:
         raise sentence.error(error.message, conditions[0] if conditions else 0) from None
     _require_canonical_text(sentence, rule)

@@ -14,7 +14,7 @@ and views take NumPy and JAX arrays alike.
 from __future__ import annotations
 
 import abc
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -324,6 +324,14 @@ class Requirement(abc.ABC):
     def ignores(self) -> frozenset[str]:
         """Columns on which no output may depend."""
         return frozenset()
+
+    def form(self, schema: Schema) -> Mapping[str, int] | None:
+        """How a network keeps it by its form, where it is asked everywhere: the sign of each of its columns.
+
+        Its first output (y, or the logit of the second of two classes) then increases along columns of sign 1
+        and decreases along those of sign −1. None: it cannot be kept so.
+        """
+        return None
 
     def ranges(self, schema: Schema, tolerance: float) -> Ranges | None:
         """What it asks at any x, with ends that are affine in x, for exact lint; None: judged at points."""

@@ -7,7 +7,7 @@ tiny steps are noise. A fall within less than 1% of the stretch is seen as far a
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +17,7 @@ from ocbnn.language.expressions import name_text, number_text
 from ocbnn.language.syntax import branches
 from ocbnn.regions.lines import on_axis
 from ocbnn.rules.bounding import Boxes, Case, MarginBound, Reading, joined
+from ocbnn.rules.formulas import target_of
 from ocbnn.rules.kinds.relations import (
     SCALE_OF_SLACK,
     SLACK,
@@ -108,6 +109,14 @@ class Trend(_Pairs):
         length = ends[1] - ends[0] if ends[1] > ends[0] else 1.0
         allowed = SLACK * self.unit(schema)
         return replace(found[0], margin=lambda upper: found[1](upper) * length - allowed)
+
+    def form(self, schema: Schema) -> Mapping[str, int] | None:
+        """Columns enter by increasing functions, and P(second of two classes) rises with its logit."""
+        column, labels = schema.column(self.column), target_of(schema).classes
+        if column.kind == "category" or (labels and (len(labels), len(self.classes)) != (2, 1)):
+            return None
+        of_first = bool(labels) and self.classes[0] == labels[0]
+        return {self.column: 1 if self.rises != of_first else -1}
 
     def differences(
         self, column: str, first: float, second: float, schema: Schema

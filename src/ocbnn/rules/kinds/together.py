@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -95,6 +95,16 @@ class Together(Requirement):
             for classes, (low, high) in part.differences(column, first, second, schema).items():
                 known = found.get(classes, (-np.inf, np.inf))
                 found[classes] = (max(low, known[0]), min(high, known[1]))
+        return found
+
+    def form(self, schema: Schema) -> Mapping[str, int] | None:
+        """That of all parts, where each has one and no two contradict each other."""
+        found: dict[str, int] = {}
+        for part in self.parts:
+            form = part.form(schema)
+            if form is None or any(found.get(name, sign) != sign for name, sign in form.items()):
+                return None
+            found |= form
         return found
 
     def ignores(self) -> frozenset[str]:
