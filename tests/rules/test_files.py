@@ -117,7 +117,7 @@ def test_what_has_no_text_cannot_be_written():
         ),
         (
             "- rule: always action = 1\n  weight: 3",
-            "known are `name`, `rule`, `source`, `reason`, `tolerance` and `by`",
+            "known are `name`, `rule`, `source`, `reason`, `tolerance`, `by` and `holds`",
             2,
         ),
         ("- rule: always action = 1\n  tolerance: high", "`tolerance` of rule 1 has to be a number", 2),
