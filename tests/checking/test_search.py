@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from ocbnn import regions
 from ocbnn.checking.draws import DrawSet
-from ocbnn.checking.search import BATCH, farthest, scored, worst_points
+from ocbnn.checking.search import BATCH, CHECK_ROUNDS, CHECK_STARTS, farthest, scored, worst_points
 from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm, Scoring
 from ocbnn.model.networks import MLP
@@ -281,3 +281,68 @@ class TestModelOutputs:
         highest = model_outputs(model, draws, schema.to_model(grid)).max()
         allowed = (0.0 - schema.target.center) / schema.target.scale
         np.testing.assert_allclose(worst.margin[0], highest - allowed, atol=1e-5)
+
+
+def planted(seed: int, schema: Schema) -> Callable[[np.ndarray], np.ndarray]:
+    """One wavy draw that is above 0 in one box alone, of a thousandth of the cube; no wave leads there."""
+    columns, generator = len(schema.columns), np.random.default_rng(seed)
+    sides = 1e-3 ** generator.dirichlet(np.full(columns, 4.0))
+    center = sides / 2 + generator.random(columns) * (1 - sides)
+    waves, phases = 4 * generator.normal(size=(6, columns)), 6 * generator.random(6)
+
+    def outputs(inputs: np.ndarray) -> np.ndarray:
+        x = schema.to_raw(np.asarray(inputs, dtype=float))
+        away = np.abs((x - center) / (sides / 2)).max(axis=1)
+        background = -0.6 + 0.5 * np.sin(x @ waves.T + phases).mean(axis=1)
+        return np.maximum(1 - away**2, background)[None]
+
+    return outputs
+
+
+def pockets_found(columns: int, count: int, text: str) -> int:
+    """In how many of so many planted functions the search that checks use finds the pocket.
+
+    The rows lie in the middle of the cube, so that a sampler that borrows from them sees little of it.
+    """
+    cube = tuple(Column(f"x{i}", "continuous", (0.0, 1.0), bounds=(0.0, 1.0)) for i in range(columns))
+    schema = Schema(cube, Target("y", "regression"))
+    rows = np.clip(0.5 + 0.08 * np.random.default_rng(0).normal(size=(200, columns)), 0, 1)
+    rule = term(text, schema, rows)
+    options = {"count": 1, "starts": CHECK_STARTS, "rounds": CHECK_ROUNDS}
+    return sum(
+        worst_points(seed, rule, planted(seed, schema), **options).margin[0] > 0 for seed in range(count)
+    )
+
+
+EVERYWHERE = "always y <= 0"
+HALF = "if x0 >= 0 then y <= 0"
+
+
+@pytest.mark.parametrize("columns", [4, 8])
+def test_ten_planted_pockets_of_a_thousandth_are_found(columns: int) -> None:
+    assert pockets_found(columns, 10, EVERYWHERE) >= 9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [EVERYWHERE, HALF])
+@pytest.mark.parametrize("columns", [4, 8])
+def test_95_of_100_planted_pockets_of_a_thousandth_are_found(columns: int, text: str) -> None:
+    assert pockets_found(columns, 100, text) >= 95
+
+
+def test_every_level_of_a_category_is_tried() -> None:
+    """One level of three thousand violates, whatever x is."""
+    levels = tuple(f"l{i:04d}" for i in range(3000))
+    columns = (
+        Column("x", "continuous", (0.0, 1.0)),
+        Column("level", "category", (0.0, 2999.0), levels=levels),
+    )
+    schema = Schema(columns, Target("y", "regression"))
+    rule = term("always y <= 0", schema)
+
+    def outputs(inputs: np.ndarray) -> np.ndarray:
+        return np.where(schema.to_raw(np.asarray(inputs, dtype=float))[:, 1] == 2170.0, 1.0, -1.0)[None]
+
+    found = worst_points(0, rule, outputs, count=1, starts=64, rounds=1)
+    assert found.margin[0] > 0
+    assert found.coded[0, 1] == 2170.0

@@ -103,7 +103,7 @@ def test_too_few_draws_to_judge_a_rule_are_told_and_not_called_unmet():
         assert (outcome.violation, outcome.met, outcome.not_shown) == (0.0, False, True)
         assert len(told) == 1
         text = str(told[0].message)
-        assert f"{rule}: violation 0 (between 0 and 0.842) against the tolerance 0.01" in text
+        assert f"{rule}: violation 0 (between 0 and 0.842) on average against the tolerance 0.01" in text
         assert "not decided by 2 effective draws" in text
 
 

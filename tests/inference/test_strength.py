@@ -240,6 +240,22 @@ def test_engines_that_take_fresh_points_cannot_hold_a_rule_everywhere(engine: st
 
 
 @pytest.mark.slow
+def test_a_rule_that_cannot_hold_everywhere_is_unmet_with_place_and_reason() -> None:
+    """Rows fill half of its region, and most of them contradict it."""
+    generator = np.random.default_rng(0)
+    x = generator.uniform(-2, 1.5, 200)
+    frame = pd.DataFrame({"x": x, "y": np.sin(2 * x) + 0.05 * generator.normal(size=200)})
+    schema = Schema.infer(frame, target="y", columns={"x": {"bounds": (-2, 3)}})
+    rule = parse_rule("if x > 0 then y <= 0", schema, tolerance=0.001, holds="everywhere")
+    model = Model.build(frame=frame, schema=schema, hidden=(5,), noise=0.05, rules=[rule])
+    (outcome,) = infer(model, "mclmc", chains=4, draws=300, seed=0).rules
+    assert outcome.unmet
+    assert "at x = " in outcome.reason
+    assert "it conflicts with" in outcome.reason
+    assert "rows in its region" in outcome.reason
+
+
+@pytest.mark.slow
 def test_a_rule_against_the_data_holds_everywhere_by_another_search_with_ten_times_the_budget() -> None:
     """Data rise to 1.5 where the rule allows 1.2; points that were found are frozen before the kept run."""
     generator = np.random.default_rng(0)
@@ -258,3 +274,19 @@ def test_a_rule_against_the_data_holds_everywhere_by_another_search_with_ten_tim
     found = [climb(drawn, term, drawn.flat[::2], 1000 + i, starts=4000) for i in range(10)]
     shares = (margins_at(drawn, drawn.flat[1::2], term, np.concatenate(found)) > 0).mean(axis=0)
     assert shares.max() <= 0.05
+
+
+def test_a_wall_at_the_worst_points_grows_in_smaller_steps_and_stays() -> None:
+    bracket = _Bracket(StrengthSearch(), np.full(2, 1000.0), np.ones(2, bool), np.array([True, False]))
+    bracket.learn([False, False], [0.5, 0.5])
+    np.testing.assert_allclose(bracket.now, [1000.0 * 10**0.5, 10_000.0])
+    bracket.learn([True, True], [0.0, 0.0])
+    np.testing.assert_allclose(bracket.now, [1000.0 * 10**0.5, 1000.0 * 10**0.5])
+
+
+def test_a_rule_that_holds_everywhere_is_tried_again_while_more_points_help() -> None:
+    bracket = _Bracket(StrengthSearch(), np.full(2, 1000.0), np.ones(2, bool))
+    both = frozenset({0, 1})
+    assert bracket.hold(both, {0: 0.9}) == both
+    assert bracket.hold(both, {0: 0.5}) == frozenset({0})
+    assert bracket.hold(both, {0: 0.48}) == frozenset()

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ocbnn.checking.results import IN_WORDS, RuleCheck
+from ocbnn.checking.figures import Figure
+from ocbnn.checking.results import IN_WORDS, Level, RuleCheck
 from ocbnn.linting import lint
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.model import Model
@@ -20,7 +21,7 @@ SHOWN_ROWS = 3
 def not_shown_reason(rule: RuleTerm, check: RuleCheck) -> str:
     """What the draws leave open, and what would close it."""
     return (
-        f"violation {_shown(check)} {IN_WORDS[check.asked]} against the tolerance {rule.tolerance:g} is not "
+        f"violation {_shown(check)} {_level(check)} against the tolerance {rule.tolerance:g} is not "
         f"decided by {_effective(check)}: draw more, or raise its tolerance"
     )
 
@@ -37,7 +38,7 @@ def unmet_reason(
         alone: the check of networks fitted to this rule only, where that says anything.
         found: whether its strength was searched for.
     """
-    said = f"violation {_shown(check)} {IN_WORDS[check.asked]} exceeds the tolerance {rule.tolerance:g}"
+    said = f"violation {_shown(check)} {_level(check)} exceeds the tolerance {rule.tolerance:g}"
     other = contradicting_rule(model, rule)
     if other:
         return f"{said}; {other}: no network can obey both; correct one of them, or restrict its region"
@@ -64,7 +65,7 @@ def unmet_reason(
 
 def learnt_unmet_reason(model: Model, rule: RuleTerm, check: RuleCheck) -> str:
     """Why a rule that the base prior has learnt is not met under these data, and what can be done."""
-    said = f"violation {_shown(check)} {IN_WORDS[check.asked]} exceeds the tolerance {rule.tolerance:g}"
+    said = f"violation {_shown(check)} {_level(check)} exceeds the tolerance {rule.tolerance:g}"
     rows = contradicting_rows(model, rule)
     conflict = f"it conflicts with {rows}; " if rows.against else ""
     return (
@@ -153,10 +154,30 @@ def rows_against(rule: RuleTerm, coded: np.ndarray, outcomes: np.ndarray) -> Row
     return RowsAgainst(len(inside), len(against), words, unknown)
 
 
+def _said(check: RuleCheck) -> tuple[Figure, Level]:
+    """The figure that shows why a rule is unmet, and its level; a mean may show it of the worst case too."""
+    if (
+        check.asked != "on average"
+        and check.at("on average") == "unmet"
+        and check.worst.low <= check.tolerance
+    ):
+        return check.average, "on average"
+    return check.violation, check.asked
+
+
 def _shown(check: RuleCheck) -> str:
-    figure = check.violation
+    figure, _ = _said(check)
     ends = f" (between {figure.low:.3g} and {figure.high:.3g})" if np.isfinite(figure.high) else ""
     return f"{figure.value:.3g}{ends}"
+
+
+def _level(check: RuleCheck) -> str:
+    """`on average`, or `in the worst case found, at x = 2`."""
+    words = IN_WORDS[_said(check)[1]]
+    if check.asked == "on average" or not check.worst_point:
+        return words
+    worst = "" if words == IN_WORDS[check.asked] else "worst "
+    return f"{words}, {worst}at {_in_words(check.worst_point)},"
 
 
 def _effective(check: RuleCheck) -> str:

@@ -12,7 +12,7 @@ declared bounds. In the end every level of every category is tried, and the whol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -42,7 +42,9 @@ CLIMBERS = 32
 """Points that climb side by side; each has `BATCH / CLIMBERS` children a round."""
 SEARCHED_DRAWS = 200
 """Draws that a search looks at, evenly spaced: it has to find a place, not to estimate."""
-FOUND = 8
+CHECK_STARTS, CHECK_ROUNDS = 2000, 20
+"""Of a search among draws: with these it finds 95 of 100 planted pockets of a thousandth of the box."""
+FOUND = CLIMBERS
 """Points that a search among draws gives back at the most."""
 PULLS = 12
 """Halvings of a step that leaves the region: it ends within 1/4,096 of itself from the face crossed."""
@@ -116,8 +118,8 @@ def highest_points(
         children = space.children(generator, best.coded, fresh, float(step))
         best = _survivors(best, WorstPoints(children, *evaluate(children)))
     for column in np.flatnonzero(space.limits.discrete):
-        for beside in space.beside(best.coded, int(column)):
-            best = _survivors(best, WorstPoints(beside, *evaluate(beside)))
+        beside = space.beside(best.coded, int(column))
+        best = _survivors(best, WorstPoints(beside, *evaluate(beside)))
     return _distinct(best, space.limits, count)
 
 
@@ -133,8 +135,8 @@ def climb(
     key: Any,
     *,
     score: Score = "share of draws",
-    starts: int = 2000,
-    rounds: int = 20,
+    starts: int = CHECK_STARTS,
+    rounds: int = CHECK_ROUNDS,
     most: int = SEARCHED_DRAWS,
 ) -> Float[np.ndarray, "m Q"]:
     """Points at which these draws violate the rule most, the worst first."""
@@ -256,18 +258,17 @@ class SearchSpace:
                 end[:, index] = codes[generator.integers(len(codes), size=len(end))]
         return self.inside(points, end)
 
-    def beside(self, points: Float[np.ndarray, "n Q"], column: int) -> Iterator[Float[np.ndarray, "n Q"]]:
-        """The points with another value of a discrete column: every code, or the next whole numbers."""
+    def beside(self, points: Float[np.ndarray, "n Q"], column: int) -> Float[np.ndarray, "m Q"]:
+        """The points with other values of a discrete column, one after the other: every code, or ± 1."""
         codes = self.limits.codes[column]
-        moved = (
-            [points[:, column] + step for step in (-1.0, 1.0)]
-            if codes is None
-            else [np.full(len(points), code) for code in codes]
-        )
-        for values in moved:
-            end = points.copy()
-            end[:, column] = values
-            yield self.inside(points, end)
+        if codes is None:
+            values = points[:, column] + np.array([[-1.0], [1.0]])
+        else:
+            values = np.repeat(codes[:, None], len(points), axis=1)
+        start = np.tile(points, (len(values), 1))
+        end = start.copy()
+        end[:, column] = values.ravel()
+        return self.inside(start, end)
 
     def _ruled(self) -> Bool[np.ndarray, " Q"]:
         """The columns that the region names, and the further coordinates."""

@@ -213,6 +213,8 @@ def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckO
     worst = _share_figure(drawn, found.at_worst, split.estimating, found.worst_margins, options)
     searched = _is_searched(term, options) or not searchable(term)
     average, at_worst = verdict(epsilon, term.tolerance), verdict(worst, term.tolerance)
+    if average == "unmet":  # no mean is above its maximum
+        at_worst = "unmet"
     asked: Level = "worst case found" if term.rule.is_everywhere else "on average"
     if asked == "worst case found":
         spread, effective, error_of_points = found.at_worst[split.estimating].std(), worst.effective, 0.0

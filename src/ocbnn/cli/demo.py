@@ -121,13 +121,14 @@ def show_comparison(voice: Voice, evidence: Evidence) -> None:
     rows = []
     for rule in evidence.rules:
         check = rule.check
-        without = "" if rule.without is None else percent(rule.without.violation.value)
-        accepted, broken = percent(check.tolerance), percent(check.violation.value)
+        without = "" if rule.without is None else percent(rule.without.average.value)
+        accepted, broken = percent(check.tolerance), percent(check.average.value)
         style, worst = VERDICT_STYLES[check.verdict], percent(check.worst.value)
         shown = f"[{style}]{check.verdict} {IN_WORDS[check.asked]}[/{style}]"
-        rows.append((rule.name, without, broken, accepted, worst, shown))
-    heads = ("rule", "violated without", "with the rules", "accepted", "worst case found", "verdict")
+        rows.append((rule.name, without, f"{broken} ({worst})", accepted, shown))
+    heads = ("rule", "violated without", "with the rules", "accepted", "verdict")
     voice.show_table(heads, rows)
+    voice.say("On average; in brackets the share of draws in the worst case found.", "dim")
 
 
 def show_end(voice: Voice, evidence: Evidence, out: Path, page: Path) -> None:

@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ PILOT_DRAWS = 400
 ALONE_CHAINS, ALONE_STRENGTH = 8, 1e3
 NEAR = 5.0
 """Times the tolerance: within it a rule that was given points is tried again with the same strength."""
+HELPED = 0.9  # times the violation before: more points help, and so the strength may be enough
 ENDED = 2  # pilots that were worse, one after the other: more strength does not help
 WORSE = 0.1  # so much more violation at more strength is no noise: the engine cannot follow
 
@@ -65,6 +67,7 @@ class StrengthSearch:
 
     Attributes:
         rounds: pilots at the most.
+        rounds_everywhere: the same where a rule is to hold everywhere: each finds further points.
         ratio: the search ends when too little and enough are within this factor. By half decades: what is
             just enough in a pilot may be a little too little in the run.
         factor: the step while enough is not known.
@@ -80,6 +83,7 @@ class StrengthSearch:
     """
 
     rounds: int = 12
+    rounds_everywhere: int = 20
     ratio: float = 3.2
     factor: float = 10.0
     highest: float = 1e5
@@ -96,12 +100,14 @@ class StrengthSearch:
         free = np.array([rule.strength_is_free for rule in rules], dtype=bool)
         if not free.any():
             return prepared
-        bracket = _Bracket(self, prepared.strengths.values, free)
+        everywhere = np.array([rule.rule.is_everywhere for rule in rules], dtype=bool)
+        bracket = _Bracket(self, prepared.strengths.values, free, everywhere)
         pilot = replace(run, engine=self._shortened(engine), thin=1)
         tunings: list[Any] | None = None
+        rounds = self.rounds_everywhere if everywhere.any() else self.rounds
         room = [0 if engine.stochastic or not self.found else self.most_found] * len(rules)
-        for number in range(self.rounds):
-            report(Tick("strength", number, self.rounds, 0.0))
+        for number in range(rounds):
+            report(Tick("strength", number, rounds, 0.0))
             prepared = prepared.with_strengths(bracket.now)
             own = replace(pilot, seed=seed_for(seed, "pilot", number))
             loop = Loop.start(prepared, own, tunings=tunings)
@@ -126,7 +132,7 @@ class StrengthSearch:
                 if index in worst:  # what was enough at other points says nothing of these
                     bracket.restart(index)
             near = frozenset(i for i in filled if i in worst or violations[i] <= NEAR * rules[i].tolerance)
-            bracket.learn(met, violations, bracket.hold(near), bearable)
+            bracket.learn(met, violations, bracket.hold(near, {i: violations[i] for i in worst}), bearable)
             if bracket.settled:
                 break
         found = bracket.found()
@@ -215,8 +221,18 @@ def _findings(
 class _Bracket:
     """For each rule the largest strength known to be too little and the smallest known to be enough."""
 
-    def __init__(self, search: StrengthSearch, start: np.ndarray, free: np.ndarray) -> None:
+    def __init__(
+        self,
+        search: StrengthSearch,
+        start: np.ndarray,
+        free: np.ndarray,
+        everywhere: np.ndarray | None = None,
+    ) -> None:
         self.search, self.free, self.now = search, free, np.array(start, dtype=float)
+        everywhere = np.zeros(len(start), dtype=bool) if everywhere is None else everywhere
+        # A wall at the worst points is stiff: it grows in smaller steps, and is not thinned out again.
+        self.factor = np.where(everywhere, math.sqrt(search.factor), search.factor)
+        self.ratio = np.where(everywhere, np.inf, search.ratio)
         self.ceiling = start * search.highest
         self.little = np.full(len(start), -np.inf)
         self.enough = np.full(len(start), np.inf)
@@ -224,6 +240,7 @@ class _Bracket:
         self.least_at = self.now.copy()
         self.worse = np.zeros(len(start), dtype=int)  # pilots since then that were clearly worse
         self.held_at = np.full(len(start), np.nan)
+        self.held_with = np.full(len(start), np.nan)  # the violation then
         self.settled = False
 
     @property
@@ -231,11 +248,22 @@ class _Bracket:
         """The rules whose strength is searched for."""
         return [int(index) for index in np.flatnonzero(self.free)]
 
-    def hold(self, rules: frozenset[int]) -> frozenset[int]:
-        """Those of the rules that shall be tried again as they are: once at each strength."""
-        held = frozenset(index for index in rules if self.held_at[index] != self.now[index])
+    def hold(
+        self, rules: frozenset[int], improving: Mapping[int, float] = MappingProxyType({})
+    ) -> frozenset[int]:
+        """Those of the rules that shall be tried again as they are: once at each strength.
+
+        Of those in `improving`, with their violations, for as long as more points lessen these.
+        """
+        held = frozenset(
+            index
+            for index in rules
+            if self.held_at[index] != self.now[index]
+            or (index in improving and improving[index] < HELPED * self.held_with[index])
+        )
         for index in held:
             self.held_at[index] = self.now[index]
+            self.held_with[index] = improving.get(index, np.nan)
         return held
 
     def restart(self, index: int) -> None:
@@ -287,8 +315,8 @@ class _Bracket:
         if np.isinf(enough):
             if self.worse[index] >= ENDED:
                 return float(self.now[index])
-            return float(min(self.now[index] * self.search.factor, self.ceiling[index]))
-        if np.isinf(little) or enough / little <= self.search.ratio:
+            return float(min(self.now[index] * self.factor[index], self.ceiling[index]))
+        if np.isinf(little) or enough / little <= self.ratio[index]:
             return float(enough)
         return float(np.sqrt(little * enough))
 
