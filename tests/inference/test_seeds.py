@@ -42,7 +42,8 @@ def test_draws_of_a_pilot_and_kept_draws_do_not_correlate(monkeypatch):
     kept = infer(line(), Hmc(), chains=4, draws=400, seed=0, cores=2, prepare_with=settings).draws
     (first,) = pilots
     for weight in range(2):
-        together = np.corrcoef(first[..., weight].ravel(), kept[..., weight].ravel())[0, 1]
+        beside = kept[:, : first.shape[1], weight]  # a pilot ends as soon as its verdict is clear
+        together = np.corrcoef(first[..., weight].ravel(), beside.ravel())[0, 1]
         assert abs(together) < 4 / np.sqrt(first[..., weight].size)
 
 
