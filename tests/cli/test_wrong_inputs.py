@@ -233,7 +233,7 @@ MODELS = [
     Wrong("check: no points", "check {}/model --points 0", "--points"),
     Wrong("check: a rule unmet", "check {}/model --rules {}/other.yaml --quiet", "UNMET other", 1,
           {"other.yaml": "- {name: other, rule: always y >= 100, tolerance: 0.001}\n"}),
-    Wrong("enforce: unknown method", "enforce {}/model --method hope --out {}/e", "truncate, draws or proved"),
+    Wrong("enforce: unknown method", "enforce {}/model --method hope --out {}/e", "draws or proved"),
     Wrong("enforce: onto itself", "enforce {}/model --out {}/model", "is an input"),
     Wrong("enforce: no --out", "enforce {}/model", "--out"),
     Wrong("report: no model", "report {}/no --out {}/r.html", "does not exist"),
