@@ -3,6 +3,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do command 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+USABLE := $(VENV)/.usable
+RELEASE := .venv-release
 LOWEST := .venv-lowest
 # Made by benchmarks/tables.py, where it is missing.
 PEERS := .venv-peers
@@ -12,20 +14,28 @@ LOWEST_PYTHON ?= $(or $(shell for p in python3.11 python3.12 python3.13; do $$p 
 SMOKE := tests/test_package.py tests/cli/test_commands.py tests/cli/test_lint_command.py
 WORKERS ?= auto
 
-.PHONY: demo test test-slow test-lowest check format bench docs reproduce clean
+.PHONY: help demo test test-slow test-lowest check format bench docs reproduce release clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-$(READY): pyproject.toml
+$(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "ocbnn needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+
+# What users need, and nothing else.
+$(USABLE): pyproject.toml | $(VENV)/bin/python
 	@echo "installing ocbnn and what it needs into $(VENV) (once) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-demo: $(READY)  ## the main job on an embedded example
+$(READY): pyproject.toml | $(VENV)/bin/python
+	@echo "installing ocbnn and the tools of its developers into $(VENV) (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(USABLE)
+
+demo: $(USABLE)  ## the main job on an embedded example
 	@$(BIN)/ocbnn demo
 
 test: $(READY)  ## the quick tests, in parallel
@@ -69,5 +79,14 @@ docs: $(READY)  ## the documentation, into site/
 reproduce: $(READY)  ## the paper's figures in our setting, and whether every bound is met
 	@$(BIN)/python -m reproduce all --setting ours --out reproduced --check
 
+release:  ## build wheel and sdist into dist/, check them, and try the wheel in an environment of its own
+	@test -n "$(PYTHON)" || { echo "ocbnn needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
+	@rm -rf dist $(RELEASE) && $(PYTHON) -m venv $(RELEASE)/tools && $(PYTHON) -m venv $(RELEASE)/clean
+	@$(RELEASE)/tools/bin/python -m pip install --quiet --disable-pip-version-check build twine
+	@$(RELEASE)/tools/bin/python -m build --outdir dist .
+	@$(RELEASE)/tools/bin/python -m twine check --strict dist/*
+	@$(RELEASE)/clean/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	@cd $(RELEASE) && clean/bin/ocbnn --version && clean/bin/ocbnn demo --out demo && clean/bin/ocbnn verify demo/model
+
 clean:  ## remove what the targets made
-	rm -rf $(VENV) $(LOWEST) $(PEERS) build dist site reproduced .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(LOWEST) $(PEERS) $(RELEASE) build dist site reproduced .mypy_cache .ruff_cache .import_linter_cache
