@@ -86,6 +86,11 @@ class TestFit:
         result = fit(files, tmp_path / "m", "--json", "--no-compare", "--hold-out", "0")
         told = json.loads(result.stdout)
         assert (told["rows"], told["held_out"], told["compared"]) == (60, 0, False)
+        evidence = json.loads((tmp_path / "m" / "evidence.json").read_text())
+        assert evidence["command"] == (
+            "ocbnn fit table.csv --target y --out m --rules rules.yaml --ignore sick --hold-out 0.0 "
+            "--no-compare --seed 0"
+        )
         (rule,) = told["rules"]
         assert rule["name"] == "high"
         assert {"strength", "tolerance", "violation", "error", "met", "not_shown", "reason"} <= set(rule)
@@ -209,7 +214,7 @@ class TestFit:
         monkeypatch.setattr(fitting, "split_rows", split)
         out = own_files / "grouped"
         for seed in range(2):
-            more = ("--group", "patient", "--missing", "indicator", "--seed", seed)
+            more = ("--group", "patient", "--missing", "indicator", "--seed", seed, "--no-compare")
             done = fit(own_files, out, *more)
             assert done.exit_code == 0, done.output
             train, rest = (table.loc[part.index, "patient"] for part in seen[-1])

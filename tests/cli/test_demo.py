@@ -16,8 +16,7 @@ BUDGET = {name: value for name, value in SMALL.items() if name != "random_state"
 
 
 def small_budget(patch):
-    patch.setattr(module, "BUDGET", BUDGET)
-    patch.setattr("ocbnn.cli.fit.quick_look", dict)
+    patch.setattr(module, "OPTIONS", BUDGET)
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +61,8 @@ def test_the_commands_it_suggests_can_be_run_to_the_letter(shown, monkeypatch):
     text, out = shown
     lint = re.search(r"ocbnn (lint .*?) ocbnn fit", text)[1].split()
     assert run(*lint).exit_code == 0
-    fit = re.search(r"ocbnn (fit .*?) --quick takes", text)[1].split()
-    monkeypatch.setattr("ocbnn.cli.fit.quick_look", lambda engine: BUDGET)
+    fit = re.search(r"ocbnn (fit .*?) Ask the model", text)[1].split()
+    monkeypatch.setattr(OCBNNClassifier, "__init__", partialmethod(OCBNNClassifier.__init__, **BUDGET))
     assert run(*fit).exit_code == 0
     assert (out / "mine" / "evidence.json").exists()
     shutil.rmtree(out / "mine")

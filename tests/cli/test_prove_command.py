@@ -25,7 +25,9 @@ def test_prove_keeps_its_boxes_and_verify_goes_through_them_again(own_files):
     assert "draws not proved to keep it everywhere" in words(checked)
     page = run("report", model, "--out", own_files / "report.html")
     assert page.exit_code == 0
-    assert "Draws not proved to satisfy it everywhere" in (own_files / "report.html").read_text()
+    page = (own_files / "report.html").read_text()
+    assert "Draws not proved to satisfy it everywhere" in page
+    assert "draws: they satisfy the rule at every input, over x " in page  # and over which ranges
 
 
 def test_other_rules_are_proved_and_not_kept(own_files):

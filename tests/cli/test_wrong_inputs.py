@@ -92,7 +92,7 @@ TABLES = [
     lint("infinite.csv", "infinite", column("x", [float("inf"), *range(59)])),
     lint("nothing.csv", "'y' has no value in any row", "x,y\n1,\n2,\n"),
     lint("holes.csv", "Every row has a missing value", "x,w,y\n1,,2\n,2,3\n3,4,\n"),
-    Wrong("a folder as table", "lint {} --target y --rules {}/rules.yaml", "not a table"),
+    Wrong("a folder without tables", "lint {}/model --target y --rules {}/rules.yaml", "holds no table"),
     Wrong("a folder called .csv", "lint {}/d.csv --target y --rules {}/rules.yaml", "is a folder",
           files=lambda folder: (folder / "d.csv").mkdir()),
     Wrong("wrong target", "lint {}/table.csv --target yy --rules {}/rules.yaml", "Did you mean 'y'?"),
@@ -194,7 +194,7 @@ FITS = [
 
 MODELS = [
     Wrong("predict: no model", "predict {}/no {}/table.csv", "does not exist"),
-    Wrong("predict: a file as model", "predict {}/rules.yaml {}/table.csv", "is no folder"),
+    Wrong("predict: a file as model", "predict {}/rules.yaml {}/table.csv", "is not a folder"),
     Wrong("predict: another folder", "predict {} {}/table.csv", "manifest.json is missing"),
     Wrong("predict: draws cut off", PREDICT, "draws.safetensors is damaged",
           files=damage("draws.safetensors", lambda content: content[:-8])),
@@ -207,6 +207,7 @@ MODELS = [
     Wrong("predict: a newer version", PREDICT, "Update ocbnn",
           files=damage("manifest.json", newer)),
     Wrong("predict: no table", "predict {}/model {}/no.csv", "no such file"),
+    Wrong("predict: no such folder", "predict {}/model {}/nowhere --out {}/predicted", "nowhere is missing"),
     Wrong("predict: a column is missing", "predict {}/model {}/short.csv", "no column 'ward'",
           files={"short.csv": "x,age\n1,2\n"}),
     Wrong("predict: no rows", "predict {}/model {}/none.csv", "no rows", files={"none.csv": "x,ward,age\n"}),

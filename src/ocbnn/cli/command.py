@@ -36,7 +36,7 @@ def number(help: str, **limits: Any) -> Any:
 
 TABLE_HELP = "A table: .csv, .csv.gz or .parquet."
 
-Table = Annotated[Path, typer.Argument(metavar="TABLE", help=TABLE_HELP)]
+Table = Annotated[Path, typer.Argument(metavar="TABLE", help=f"{TABLE_HELP} Or a folder of such files.")]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that `ocbnn fit` wrote.")]
 Target = Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")]
 Rules = Annotated[Path, typer.Option(metavar="FILE", help="The rules: a YAML file.")]

@@ -32,6 +32,7 @@ OUTCOME = (
 
 
 def fit(
+    context: typer.Context,
     table: command.Table,
     target: command.Target,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the model goes: a folder of its own.")],
@@ -142,9 +143,9 @@ def fit(
     """
     with command.session(debug, quiet, aside=json) as voice:
         from ocbnn.amortize import AmortizedPrior
-        from ocbnn.cli.fitting import Plan, fit_model
+        from ocbnn.cli.fitting import HELD_OUT, Plan, fit_model
         from ocbnn.cli.tables import read_inputs, require_folder, shown_name
-        from ocbnn.cli.voice import print_json
+        from ocbnn.cli.voice import print_json, repeated
         from ocbnn.estimators.settings_files import read_settings
 
         require_folder(out, "model", [table, rules, columns, prior, settings])
@@ -176,6 +177,8 @@ def fit(
             group=group,
             target_transform=target_transform,
             schema=None if learnt is None else learnt.schema,
+            hold_out=HELD_OUT if hold_out is None else hold_out,
+            seed=seed,
         )
         refuse_constant(read)
         refuse_errors(read, voice)
@@ -203,6 +206,7 @@ def fit(
             seed=seed,
             resume=resume,
             sources={what: shown_name(path) for what, path in named.items() if path is not None},
+            command=repeated(context, seed),
         )
         fitted = fit_model(read, plan, voice)
         if json:

@@ -47,6 +47,7 @@ class Plan:
         sources: names of the files that went in, for the report.
         points: fresh points at which each rule is measured.
         after_interruption: how the user can go on after Ctrl-C.
+        command: what to type to fit the same model again, for the report.
     """
 
     out: Path
@@ -58,6 +59,7 @@ class Plan:
     sources: Mapping[str, str] = field(default_factory=dict)
     points: int = 2000
     after_interruption: str = "The same command with --resume goes on to the end."
+    command: str | None = None
 
     @property
     def leftovers(self) -> Path:
@@ -89,10 +91,12 @@ def fit_model(inputs: Inputs, plan: Plan, voice: Voice) -> Fitted:
         OCBNNError: what cannot be fitted, or a leftover of an earlier run that is in the way.
     """
     _check_leftovers(plan)
+    source = inputs.source
     train, rest = split_rows(inputs, plan, voice)
     estimator = new_estimator(inputs, plan)
     try:
-        fit = partial(estimator.fit, train[list(inputs.schema.names)], train[inputs.target])
+        X = train[list(inputs.schema.names)] if source is None else source
+        fit = partial(estimator.fit, X, train[inputs.target] if source is None else inputs.target)
         with voice.hearing_warnings(but=("UNMET", "Not shown")):
             _kept_as_it_comes(fit, plan, "with_rules", voice)
         save_stage(plan, estimator)
@@ -107,6 +111,8 @@ def fit_model(inputs: Inputs, plan: Plan, voice: Voice) -> Fitted:
         discard(plan.leftovers)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"Interrupted at the very end; {plan.out} holds the whole model.") from None
+    if source is not None:
+        return Fitted(estimator, without, evidence, source.fitted, source.held_out)
     return Fitted(estimator, without, evidence, len(train), len(rest))
 
 
@@ -146,6 +152,13 @@ def split_rows(inputs: Inputs, plan: Plan, voice: Voice) -> tuple[pd.DataFrame, 
     import numpy as np
 
     frame, schema, share = inputs.frame, inputs.schema, plan.hold_out
+    if inputs.source is not None:
+        source = inputs.source
+        voice.say(
+            f"{source.held_out:,} of {source.rows:,} rows are held out of the fit. {len(source.rest):,} of "
+            "them by chance say whether probabilities and intervals are honest (--hold-out 0 fits all)."
+        )
+        return source.train, source.rest
     if share is None:
         share = HELD_OUT if len(frame) >= FEWEST_ROWS else 0.0
         if not share:
@@ -265,6 +278,7 @@ def _gathered(
                 seed=plan.seed,
                 points=plan.points,
                 sources=plan.sources,
+                command=plan.command,
             )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from ocbnn.checking.results import Level
     from ocbnn.cli.voice import Voice
+    from ocbnn.posterior.predict import Prediction
 
 METHODS = ("truncate", "draws", "proved")
 LEVEL_NAMES: dict[str, Level] = {"average": "on average", "worst": "worst case found"}
@@ -23,7 +25,10 @@ LEVEL_NAMES: dict[str, Level] = {"average": "on average", "worst": "worst case f
 def predict(
     model: command.ModelFolder,
     table: Annotated[
-        Path, typer.Argument(metavar="TABLE", help=f"The rows to predict. {command.TABLE_HELP}")
+        Path,
+        typer.Argument(
+            metavar="TABLE", help=f"The rows to predict. {command.TABLE_HELP} Or a folder of them."
+        ),
     ],
     interval: Annotated[
         float,
@@ -35,7 +40,16 @@ def predict(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A .csv, .csv.gz or .parquet file; default: stdout."),
+        typer.Option(
+            metavar="FILE", help="A .csv, .csv.gz or .parquet file; default: stdout. For a folder, a folder."
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that predict the files of a folder; needs Dask.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers predict the files of a folder."),
     ] = None,
     decimal: command.Decimal = ".",
     json: command.AsJson = False,
@@ -47,15 +61,33 @@ def predict(
     A row with a missing value gets an empty line, unless the model was fitted with --missing indicator to
     rows in which that column is missing too.
 
+    Files of a folder are predicted one by one, each written whole or not at all. The same command again does
+    only what is missing.
+
     Example:  ocbnn predict model/ new.csv --interval 0.9 --out predictions.csv
+
+    Example:  ocbnn predict model/ new/ --out predictions/ --workers 4
     """
-    with command.session(debug, quiet, aside=out is None) as voice:
+    with command.session(debug, quiet, aside=out is None or json) as voice:
         from ocbnn.cli import tables
         from ocbnn.cli.voice import print_json
         from ocbnn.estimators import load
 
         if not 0 < interval < 1:
             raise command.InputError(f"--interval is a share between 0 and 1, such as 0.9, not {interval:g}.")
+        if table.is_dir():
+            told = {"interval": interval, "keep": tuple(dict.fromkeys(keep or ())), "decimal": decimal}
+            summary = predict_files(model, table, out, voice, workers=workers, cluster=cluster, **told)
+            if json:
+                print_json(summary)
+            return
+        if not os.path.lexists(table):  # of a link to itself, the reader says why it cannot be read
+            raise command.InputError(f"{table} is missing: there is no such file or folder.")
+        if workers is not None or cluster is not None:
+            raise command.InputError(
+                f"--workers and --cluster share the files of a folder, and {table} is not one. Leave them "
+                "out, or give a folder."
+            )
         if json and out is not None:
             raise command.InputError("--json prints predictions, and --out writes a table: give one of them.")
         if out is not None:
@@ -82,6 +114,50 @@ def predict(
         else:
             tables.write_table(result, out)
             voice.say(f"{len(predicted):,} rows predicted, in {out}.")
+
+
+def predict_files(
+    model: Path,
+    folder: Path,
+    out: Path | None,
+    voice: Voice,
+    *,
+    workers: int | None,
+    cluster: str | None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Predict the files of a folder into another; the summary of all rows."""
+    from ocbnn.cli import tables
+    from ocbnn.cli.partitions import Part, columns_of, predict_folder, seal_of
+    from ocbnn.estimators import load
+
+    if out is None:
+        raise command.InputError(f"{folder} is a folder: give --out a folder for its predictions.")
+    if workers is not None and cluster is not None:
+        raise command.InputError("--workers are processes of this machine, --cluster has its own: give one.")
+    tables.require_writable(out, [folder, model])
+    if tables.is_within(out, folder) or (out.exists() and not out.is_dir()):
+        raise command.InputError(f"--out {out}: give a folder of its own, outside of {folder}.")
+    estimator = load(model)
+    one = Part("", folder, out, model, seal_of(model), **options)
+    for name in one.keep:
+        if name in columns_of(estimator):
+            raise command.InputError(
+                f"--keep {name}: predictions have a column of that name. Rename it in {folder}."
+            )
+    summary = predict_folder(estimator, one, voice, workers=workers, cluster=cluster)
+    left_out = summary["rows"] - summary["predicted"]
+    missing = f", {left_out:,} of them empty for missing values" if left_out else ""
+    voice.say(f"{summary['rows']:,} rows of {summary['files']:,} files predicted{missing}, in {out}.", "bold")
+    voice.say(f"{summary['outside']:,} rows lie outside of the range that the fit has seen.")
+    for rule in summary["rules"]:
+        said = f"{rule['name']}: applies to {rule['rows']:,} rows"
+        if rule["violations"] is not None:
+            before = f" ({rule['violations_before']:,} before enforcement)"
+            enforced = before if estimator.posterior_.rules_in_force else ""
+            said += f"; predictions that violate it: {rule['violations']:,}{enforced}"
+        voice.say(f"{said}.")
+    return summary
 
 
 def tell_lacking(estimator: Any, rows: pd.DataFrame, voice: Voice) -> None:
@@ -119,13 +195,22 @@ def _named(where: Any, names: Sequence[str]) -> list[str]:
 
 def predictions(estimator: Any, rows: pd.DataFrame, interval: float) -> pd.DataFrame:
     """What the model says of rows without unknown missing values, a column for each figure."""
-    import pandas as pd
+    return as_table(estimator, rows, predicted(estimator, rows, interval))
 
+
+def predicted(estimator: Any, rows: pd.DataFrame, interval: float) -> Prediction:
+    """The same as the library gives it."""
     from ocbnn.posterior.predict import predict
 
     levels = (0.5 - interval / 2, 0.5 + interval / 2)
     inputs = rows[list(estimator.schema_.names)]
-    found = predict(estimator.posterior_, inputs, levels=levels, coverage=None)
+    return predict(estimator.posterior_, inputs, levels=levels, coverage=None)
+
+
+def as_table(estimator: Any, rows: pd.DataFrame, found: Prediction) -> pd.DataFrame:
+    """Predictions of the rows as columns."""
+    import pandas as pd
+
     ends = None if found.function is None else found.function.quantiles
     classes = estimator.posterior_.classes
     if not classes:
@@ -138,7 +223,7 @@ def predictions(estimator: Any, rows: pd.DataFrame, interval: float) -> pd.DataF
         figures |= {"epistemic_sd": found.epistemic**0.5, "aleatoric_sd": found.aleatoric**0.5}
         return pd.DataFrame(figures, index=rows.index)
     # Class weights say what a mistake costs, which the estimator minds and the posterior does not.
-    figures = {"prediction": estimator.predict(inputs)}
+    figures = {"prediction": estimator._decisions(estimator.schema_.encode(rows), found)}
     # The label comes last in every name: whatever labels are called, no two columns are called alike.
     assert found.probabilities is not None
     figures |= {f"probability_{label}": found.probabilities[:, i] for i, label in enumerate(classes)}
@@ -216,7 +301,7 @@ def check(
         verdicts = {each.name: each.at(held_to or each.asked) for each in report}
         unmet = [name for name, verdict in verdicts.items() if verdict == "unmet"]
         doubtful = [name for name, verdict in verdicts.items() if verdict not in ("met", "unmet")]
-        said = headline(report.rules, posterior.schema, held_to)
+        said = headline(report.rules, held_to)
         if json:
             met = not unmet and not doubtful
             levels = {} if report.overall is None else report.overall.levels
@@ -439,7 +524,7 @@ def verify(
         for problem in found.problems:
             voice.warn(problem)
         for name in found.foreign:
-            voice.say(f"{name} is no part of it.", "yellow")
+            voice.say(f"{name} does not belong to it.", "yellow")
         if found.problems:
             voice.warn(f"{folder} is damaged: restore it from a copy, or make it again.")
             raise typer.Exit(command.FOUND)

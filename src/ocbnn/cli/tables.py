@@ -7,7 +7,6 @@ import gzip
 import io
 import os
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ocbnn.cli.command import InputError
 from ocbnn.errors import OCBNNError, SchemaError
 from ocbnn.resources import free_memory, require_memory
+from ocbnn.schema.files import FORMATS, UNREADABLE
 from ocbnn.storage.documents import decoded
 from ocbnn.storage.files import read_file
 
@@ -25,15 +25,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ocbnn.cli.voice import Voice
+    from ocbnn.estimators.large import LargeTable
     from ocbnn.rules.constraint import Constraint
     from ocbnn.schema import Schema
 
-FORMATS = (".csv", ".csv.gz", ".parquet")
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars (|)"}
 LOOKED_AT = 100
 """Rows that decide on the separator, where the header leaves several."""
-UNREADABLE = (OSError, EOFError, ValueError, zlib.error)  # pandas' and pyarrow's own are ValueErrors
 LARGEST_DECLARATION = 1_000_000
+EXPANSION = 4
+"""Bytes in memory for a byte of a Parquet file, about."""
+LARGEST_HEADER = 2**20
+"""Bytes at the beginning of a CSV file that are looked at for its header."""
 SHOWN_ROWS = 5
 
 
@@ -81,7 +84,7 @@ def table_format(path: Path) -> str:
 
 def _read_parquet(content: bytes, path: Path) -> pd.DataFrame:
     import pandas as pd
-    import pyarrow.parquet as parquet  # type: ignore[import-untyped]
+    import pyarrow.parquet as parquet
 
     found = parquet.read_metadata(io.BytesIO(content))
     require_memory(8.0 * found.num_rows * found.num_columns, f"{path}", "Give fewer rows or columns.")
@@ -171,6 +174,25 @@ def _checked_rows(content: bytes, separator: str, path: Path) -> tuple[list[str]
     return names, rows
 
 
+def csv_names(path: Path) -> list[str]:
+    """The names in the header of a CSV file, of which no more than its beginning is read.
+
+    Raises:
+        InputError: it has none, or one that cannot be used.
+    """
+    try:
+        with gzip.open(path) if table_format(path) == ".csv.gz" else open(path, "rb") as file:
+            content = file.read(LARGEST_HEADER)
+    except UNREADABLE as error:
+        raise InputError(f"{path} cannot be read: {str(error).strip().rstrip('.')}.") from None
+    whole = content[: content.rfind(b"\n") + 1] or content
+    if not decoded(whole, path).strip():
+        raise InputError(f"{path} cannot be read: it is empty. Its first line names the columns.")
+    names: list[str] = next(_records(whole, _separator(whole)))
+    _check_names(names, path)
+    return names
+
+
 def _check_names(names: Sequence[Any], path: Path) -> None:
     if not names:
         raise InputError(f"The first line of {path} is blank; it names the columns.")
@@ -199,6 +221,7 @@ class Inputs:
         columns: what was declared about columns, for estimators.
         adopted: whether the schema is that of a learnt prior, which brings its own.
         groups: the group of each row, whose rows are held out together or not at all; None for no groups.
+        source: the table in files, where it is larger than what is held; `frame` is then some rows by chance.
     """
 
     frame: pd.DataFrame
@@ -207,6 +230,7 @@ class Inputs:
     columns: Mapping[str, Mapping[str, Any]]
     adopted: bool = False
     groups: pd.Series | None = None
+    source: LargeTable | None = None
 
     @property
     def target(self) -> str:
@@ -229,8 +253,12 @@ def read_inputs(
     missing: str | None = None,
     target_transform: str | None = None,
     schema: Schema | None = None,
+    hold_out: float = 0.0,
+    seed: int = 0,
 ) -> Inputs:
     """The table, schema and rules behind three files; a schema that is given is that of a learnt prior.
+
+    Of a table that is read in pieces, `hold_out` is the share of rows kept from the fit.
 
     Raises:
         OCBNNError: any of them cannot be used, with the cause and the remedy.
@@ -238,18 +266,24 @@ def read_inputs(
     from ocbnn.rules.files import load_rules
 
     declared = {} if columns is None else read_columns(columns)
-    frame = read_table(table, voice, decimal)
     left_out = {*(ignore or ()), *(() if group is None else (group,))}
-    require_columns(frame, [*left_out, target], table)
     if target in (ignore or ()):
         raise InputError(f"{target!r} is the target, so it cannot be ignored.")
+    source = None
+    if is_large(table):
+        source = _large_table(table, target, sorted(left_out), group, decimal, hold_out, seed, missing, voice)
+        frame, left_out = source.sample, set()
+    else:
+        frame = read_table(table, voice, decimal)
+    require_columns(frame, [*left_out, target], table)
     groups = None if group is None else _groups(frame, group, target, schema)
     frame = frame.drop(columns=list(left_out))
     if target_transform is not None:
         key = "y" if "y" in declared and "y" not in frame else target
         declared[key] = {**declared.get(key, {}), "transform": target_transform}
     if schema is None:
-        known = _inferred(frame, target, table, task=task, columns=declared, missing=missing)
+        shown = declared if source is None else source.declared(declared, task)
+        known = _inferred(frame, target, table, task=task, columns=shown, missing=missing)
     else:
         known = schema
         _require_fitting(schema, target, task, columns)
@@ -257,7 +291,46 @@ def read_inputs(
     constraints = () if rules is None else load_rules(rules, known)
     complete = complete_rows(frame, [*needed_columns(known), target], voice)
     groups = None if groups is None else groups.loc[complete.index]
-    return Inputs(complete, known, constraints, declared, schema is not None, groups)
+    source = None if source is None or source.whole else source
+    return Inputs(complete, known, constraints, declared, schema is not None, groups, source)
+
+
+def is_large(table: Path) -> bool:
+    """Whether a table is read in pieces: a folder, or a Parquet file that would fill much of the memory."""
+    if table.is_dir():
+        return True
+    if table.suffix.lower() != ".parquet" or not table.is_file():
+        return False
+    return EXPANSION * table.stat().st_size > free_memory() // 4
+
+
+def _large_table(
+    table: Path,
+    target: str,
+    ignore: Sequence[str],
+    group: str | None,
+    decimal: str,
+    hold_out: float,
+    seed: int,
+    missing: str | None,
+    voice: Voice,
+) -> LargeTable:
+    from ocbnn.estimators.large import LargeTable
+
+    if group is not None:
+        raise InputError(f"--group holds out groups of a table in memory, and {table} is read in pieces.")
+    if decimal != ".":
+        raise InputError(f"--decimal is of a single CSV file, and {table} is a folder.")
+    voice.say(f"Reading {table} once, to see what its columns hold.")
+    read = LargeTable(table, target, tuple(ignore), hold_out, seed, missing)
+    if read.left_out:
+        where = ", ".join(f"{name} ({count:,})" for name, count in read.incomplete.items())
+        voice.say(
+            f"{read.left_out:,} of {read.rows:,} rows have missing values and are left out. Missing in: "
+            f"{where}. To keep them, fill the values first, or fit with --missing indicator.",
+            "yellow",
+        )
+    return read
 
 
 def _groups(frame: pd.DataFrame, group: str, target: str, schema: Schema | None) -> pd.Series:
@@ -405,9 +478,8 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
 
 def require_writable(path: Path, inputs: Iterable[Path | None] = ()) -> None:
     """Refuse, before any work is done, a place where nothing can be written, or where an input is."""
-    place = _real(path)
     for each in inputs:
-        if each is not None and (_real(each) == place or place in _real(each).parents):
+        if each is not None and is_within(each, path):
             raise InputError(
                 f"{each} is an input, and {path} would be written over it. Give --out a place of its own."
             )
@@ -418,6 +490,11 @@ def require_writable(path: Path, inputs: Iterable[Path | None] = ()) -> None:
         raise InputError(f"{path} cannot be written: {parent} is not a folder.")
     if not os.access(parent, os.W_OK):
         raise InputError(f"{path} cannot be written: there is no permission to write in {parent}.")
+
+
+def is_within(path: Path, folder: Path) -> bool:
+    """Whether a path is a folder, or somewhere in it."""
+    return _real(path) == _real(folder) or _real(folder) in _real(path).parents
 
 
 def _real(path: Path) -> Path:

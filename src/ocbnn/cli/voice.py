@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ocbnn.schema import Schema
 
 PROGRAM = "ocbnn"
+NOT_REPEATED = ("seed", "resume", "json", "quiet", "debug", "strict")
+"""Options that do not change the model, and the seed, which is always told."""
 STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 VERDICT_STYLES = {"met": "green", "unmet": "red", "not shown at this tolerance": "yellow"}
 FIGURES: Mapping[str, str] = {
@@ -115,6 +117,27 @@ def suggested(*words: object) -> str:
     known = found is not None and Path(found).resolve() == called.resolve()
     program = str(called) if called.stem == PROGRAM and not known else PROGRAM
     return shlex.join([program, *(str(word) for word in words)])
+
+
+def repeated(context: typer.Context, seed: int) -> str:
+    """The command that runs, to be typed again: what was given, with files by their names, and the seed."""
+    from ocbnn.cli.tables import shown_name
+
+    words = [PROGRAM, str(context.info_name)]
+    for parameter in context.command.params:
+        name, value = str(parameter.name), context.params.get(str(parameter.name))
+        source = context.get_parameter_source(name)
+        if name in NOT_REPEATED or source is None or source.name != "COMMANDLINE":
+            continue
+        for each in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(each, bool):
+                words += parameter.opts[:1] if each else parameter.secondary_opts[:1]
+                continue
+            words += parameter.opts[:1] if parameter.param_type_name == "option" else []
+            # Some versions of Typer keep paths as text here.
+            path = isinstance(each, Path) or getattr(getattr(parameter, "type", None), "name", "") == "path"
+            words.append(shown_name(Path(each)) if path else str(each))
+    return shlex.join([*words, "--seed", str(seed)])
 
 
 def show_rules(voice: Voice, rules: Sequence[Constraint], schema: Schema) -> None:
