@@ -139,7 +139,7 @@ def fitted(rules: Any) -> OCBNNRegressor:
     return estimator.fit(frame[["x", "z"]], frame["y"])
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=["pair", "population", pytest.param("step", marks=pytest.mark.slow)])
 def fit(request: pytest.FixtureRequest) -> OCBNNRegressor:
     """A linear model: what is tried is the way of a rule, not what networks can do."""
     return fitted([KINDS[request.param]])

@@ -54,6 +54,7 @@ def test_a_check_is_certain_of_what_holds_by_construction(fitted):
     check = checks[RISES]
     assert check.verdict == "met"
     assert check.by_construction
+    assert set(check.levels.values()) == {"met"}
     for figure in (check.violation, check.draws_violating, check.draws_unproved, check.worst):
         assert (figure.value, figure.low, figure.high) == (0.0, 0.0, 0.0)
     assert "met, holds by construction" in str(check)

@@ -35,7 +35,7 @@ from posterior_cases import number_schema
 from rule_checks import checked
 
 SECONDS, MEMORY = 5.0, 2**30
-QUICK, LONG = 60, int(os.environ.get("OCBNN_MUTATIONS", "10000"))
+QUICK, LONG = 30, int(os.environ.get("OCBNN_MUTATIONS", "10000"))
 ODD: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2**31, 2**63, 10**30, 0.5, -1e-300, 1e308, 1e-320),
     *("", " ", "x" * 5000, "\u202e\x00\x1b[31m", "nan", "../../etc/passwd", "__import__('os')"),

@@ -257,9 +257,10 @@ def try_many(seeds):
     return understood
 
 
-FOUND = (12_365, 45_750, 54_320, 235_858)
-"""Texts of the slow test that failed once: equalities that leave nothing free, an overflow, a slow search, and a
-message that quoted half of a surrogate pair."""  # noqa: E501
+FOUND = (12_365, 45_750, 54_320, 235_858, 540_653, 814_180)
+"""Texts of the slow test that failed once: equalities that leave nothing free, an overflow, a slow search, a message
+that quoted half of a surrogate pair, a unit that reads as a name, and
+listed values that are too far apart to be subtracted."""  # noqa: E501
 
 
 @pytest.mark.filterwarnings("error")
@@ -270,7 +271,7 @@ def test_texts_that_failed_once():
 
 
 def test_thousands_of_texts_are_rules_or_errors_and_rules_print_as_themselves():
-    assert try_many(range(1_500)) > 350
+    assert try_many(range(1_000)) > 230
 
 
 @pytest.mark.slow

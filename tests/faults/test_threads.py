@@ -54,7 +54,7 @@ def test_a_report_looks_the_same_under_any_style_of_the_user() -> None:
     case = CASES["numbers"]()
     evidence = gather(case.posterior, without=case.without, frame=case.frame, points=20)
     expected = html(evidence)
-    for style in ("ggplot", "dark_background", "fivethirtyeight", "seaborn-v0_8-poster"):
+    for style in ("dark_background", "seaborn-v0_8-poster"):
         with pyplot.style.context(style), unchanged():
             assert html(evidence) == expected, style
 

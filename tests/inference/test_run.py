@@ -120,6 +120,24 @@ def test_until_ess_stops_when_reached(tmp_path: Path) -> None:
     assert np.array_equal(further.draws[:, : result.draws.shape[1]], result.draws)
 
 
+def test_chains_that_disagree_go_on_and_keep_as_many_of_their_latter_half(
+    model: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # 250 draws of two chains cost 2e9 here: time for two doublings.
+    monkeypatch.setattr("ocbnn.inference.run.PATIENCE", 1e10)
+    monkeypatch.setattr("ocbnn.inference.run.HOPELESS", 0)
+    patient = short(model, "mclmc", draws=None, folder=tmp_path)
+    assert not patient.converged
+    whole = short(model, "mclmc", draws=1000)
+    assert np.array_equal(patient.draws, whole.draws[:, 500::2])
+    assert np.array_equal(patient.log_density, whole.log_density[:, 500::2])
+    resumed = short(model, "mclmc", draws=None, folder=tmp_path, resume=True)
+    assert np.array_equal(patient.draws, resumed.draws)
+    monkeypatch.setattr("ocbnn.inference.run.HOPELESS", 1e9)
+    stopped = short(model, "mclmc", draws=None, folder=tmp_path, resume=True)
+    assert np.array_equal(stopped.draws, whole.draws[:, :250])
+
+
 def test_until_ess_gives_up_at_most(model: Model) -> None:
     result = short(model, "hmc", until=ess(1e6, most=120))
     assert result.draws.shape == (2, 120, model.size)

@@ -36,7 +36,7 @@ def searched(enough_at: list[float], search: StrengthSearch | None = None, start
     return bracket
 
 
-@pytest.mark.parametrize("enough", [1001.0, 4e4, 9e7])
+@pytest.mark.parametrize("enough", [1001.0, 4e4, 9e5])
 def test_the_strength_found_is_enough_and_not_much_more(enough: float) -> None:
     bracket = searched([enough])
     assert bracket.settled
@@ -68,7 +68,7 @@ def test_no_strength_below_the_terms_own_is_ever_tried() -> None:
 def test_a_rule_that_is_never_met_gets_the_strength_of_least_violation() -> None:
     bracket = searched([np.inf])
     assert bracket.settled
-    assert bracket.found()[0] == pytest.approx(1e8)
+    assert bracket.found()[0] == pytest.approx(1e6)
 
 
 def test_strength_is_not_raised_further_where_that_makes_things_worse() -> None:
@@ -108,7 +108,7 @@ def test_more_strength_can_be_enough_only_where_it_was_once() -> None:
 
 
 def test_a_search_cut_short_gives_a_strength_that_was_tried() -> None:
-    search = StrengthSearch(rounds=3)
+    search = StrengthSearch(rounds=2)
     bracket = searched([1e4], search)
     assert not bracket.settled
     assert bracket.found()[0] == pytest.approx(1e4)

@@ -128,7 +128,7 @@ def test_points_are_found_where_networks_break_the_rule_and_nowhere_else(model: 
 
 
 def test_many_members_of_many_weights_warm_up_on_fewer_rows() -> None:
-    warm = WarmStart()
+    warm = WarmStart(steps=1500)
     assert warm.affordable_rows(1_000) == warm.rows
     # 50 particles of 11,201 weights: 1,500 steps over 595 rows.
     assert warm.affordable_rows(50 * 11_201) == 595

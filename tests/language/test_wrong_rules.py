@@ -241,7 +241,12 @@ WRONG = [
     (DOSES, "always y with smoker = 2 > y with smoker = 1", "smoker cannot be 2", "2"),
     (DOSES, "if drug = a then y with drug = a > y with drug = b", "Leave drug out of the condition", "drug"),
     (COLOURS, "always label increases with x1", "`P(label = …)`", "label"),
-    (COLOURS, "always P(label = blue) changes by at most 2 per x1", "no difference of probabilities", "2"),
+    (
+        COLOURS,
+        "always P(label = blue) changes by at most 2 per x1",
+        "cannot be a difference of probabilities",
+        "2",
+    ),
     (
         COLOURS,
         "always P(label = blue) with smoker = 1 > P(label = green) with smoker = 0",

@@ -1,5 +1,7 @@
 """What each picture draws: artists and their data, not pixels."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -217,6 +219,16 @@ def test_diagnostics_show_every_chain_where_they_agree_least(ax: Axes) -> None:
     agreement = plots.agreement(found, ax=Figure().subplots())
     np.testing.assert_allclose(agreement.lines[0].get_ydata(), found.rhat)
     assert agreement.lines[1].get_ydata()[0] == 1.01
+
+
+@pytest.mark.parametrize(("said", "limit"), [("converged", 1.01), ("settled", 1.05), ("not settled", 1.05)])
+def test_chains_are_held_to_what_their_run_was_judged_by(said: str, limit: float) -> None:
+    known = {"chains": True, "status": f"{said}: worst R-hat 1.03"}
+    generator = np.random.default_rng(0)
+    posterior = lines(generator.normal(0.0, 0.1, (2, 50)), generator.normal(1.0, 0.1, (2, 50)), [])
+    found = plots.chain_figures(replace(posterior, provenance=known))
+    assert found is not None
+    assert found.limit == limit
 
 
 def test_without_chains_there_is_nothing_to_compare() -> None:

@@ -195,3 +195,12 @@ def test_values_are_written_with_their_unit() -> None:
     assert value_text("a-b") == "a-b"
     assert value_text(3) == "3"
     assert value_text(-1e-16, "mg") == "0 mg"
+
+
+@pytest.mark.parametrize(("limit", "shown"), [(9.0, True), (-4.0, True), (500.0, False)])
+def test_the_axis_reaches_to_the_limits_of_rules_unless_they_are_far_away(limit: float, shown: bool) -> None:
+    found = sliced(lines(SLOPE, INTERCEPT, [f"if x > 1 then y <= {limit:g}"]), "x")
+    plain = sliced(lines(SLOPE, INTERCEPT), "x", span=(found.positions[0], found.positions[-1]))
+    assert (found.extent[0] < limit < found.extent[1]) is shown
+    if not shown:
+        assert found.extent == plain.extent

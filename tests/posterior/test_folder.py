@@ -365,7 +365,7 @@ def test_no_folder_is_an_error(tmp_path):
     with pytest.raises(FileError, match="does not exist"):
         load(tmp_path / "nothing")
     (tmp_path / "file").write_text("x")
-    with pytest.raises(FileError, match="is no folder"):
+    with pytest.raises(FileError, match="is not a folder"):
         load(tmp_path / "file")
 
 

@@ -1,4 +1,4 @@
-"""Evidence: figures that agree with what the posterior room says, and nothing of single rows."""
+"""Evidence: figures that agree with what `posterior` says, and nothing of single rows."""
 
 import json
 from collections.abc import Callable
@@ -274,6 +274,10 @@ def test_a_rule_left_over_is_seen_along_a_number_even_if_that_was_shown() -> Non
         (
             "not converged: chain 2 of 4 disagrees at age = 3, sex = f, … (R-hat 1.300); run longer",
             "not converged: chain 2 of 4 disagrees (R-hat 1.300); run longer",
+        ),
+        (
+            "not settled: chains disagree, chain 1 of 8 most, at age = 3, … (R-hat 1.066); run longer",
+            "not settled: chains disagree, chain 1 of 8 most (R-hat 1.066); run longer",
         ),
         (
             "not converged: the draws are worth 12 independent ones at x = 1, and 400 are asked for; run",

@@ -4,13 +4,15 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from ocbnn.errors import FileError, OCBNNError
-from ocbnn.report import Evidence, write
+from ocbnn.report import Evidence, html, write
 from ocbnn.report.sentences import sensitivity_sentence
 from report_cases import CASES, NASTY, Case
 
@@ -18,9 +20,10 @@ Cases = Callable[[str], Case]
 Gathered = Callable[[str], Evidence]
 Pages = Callable[[str], Path]
 SECTIONS = [
-    "rules",
-    "comparison",
+    "summary",
     "changes",
+    "comparison",
+    "rules",
     "conflicts",
     "bands",
     "calibration",
@@ -166,6 +169,39 @@ def test_the_twin_takes_the_place_of_its_like_alone(
     write(evidence, posterior, tmp_path / "page.html")
     write(evidence, posterior, tmp_path / "page.html")
     (tmp_path / "page.json").write_text('{"mine": 1}')
-    with pytest.raises(FileError, match=r"page\.json exists and is no report's"):
+    with pytest.raises(FileError, match=r"page\.json exists and was not written with a report"):
         write(evidence, posterior, tmp_path / "page.html")
     assert (tmp_path / "page.json").read_text() == '{"mine": 1}'
+
+
+def test_every_rule_has_its_line_in_the_summary_which_leads_to_its_card(
+    page_of: Pages, evidence_of: Gathered
+) -> None:
+    page = page_of("numbers").read_text(encoding="utf-8")
+    lines = page.split('<section id="summary">')[1].split("</section>")[0]
+    for index, rule in enumerate(evidence_of("numbers").rules, 1):
+        assert f'<a href="#rule-{index}">{escape(rule.name)}</a>' in lines
+        assert f'id="rule-{index}"' in page
+    assert lines.count("<tr>") == 1 + len(evidence_of("numbers").rules)
+
+
+@pytest.mark.parametrize("verdict", ["met", "unmet", "not shown at this tolerance"])
+def test_cards_of_rules_that_are_met_are_folded(verdict: str, evidence_of: Gathered) -> None:
+    evidence = evidence_of("numbers")
+    rules = tuple(
+        replace(rule, check=replace(rule.check, verdict=verdict, levels={})) for rule in evidence.rules
+    )
+    card = html(replace(evidence, rules=rules)).split('id="rule-1"')[1].split(">")[0]
+    assert ("open" in card) is (verdict != "met")
+
+
+def test_figures_are_named_in_words(page_of: Pages) -> None:
+    names = ("epsilon_mean", "epsilon_worst", "draws_violating", "points_violating", "mass_outside")
+    assert not [name for name in names if name in page_of("classes").read_text(encoding="utf-8")]
+
+
+def test_the_command_that_fits_the_model_again_stands_on_the_page(evidence_of: Gathered) -> None:
+    call = 'ocbnn fit "<b>.csv" --seed 3'
+    page = html(replace(evidence_of("numbers"), command=call))
+    assert "ocbnn fit &#34;&lt;b&gt;.csv&#34; --seed 3" in page.split("Repeat the fit")[1]
+    assert "Repeat the fit" not in html(evidence_of("numbers"))

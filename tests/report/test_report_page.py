@@ -1,4 +1,4 @@
-"""The page on reading the report runs as it is printed."""
+"""The pages about the report: code runs as it is printed, and figures are fields of the evidence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib import pyplot
 
 from ocbnn.checking.results import RuleCheck
 
-PAGE = Path(__file__).parents[2] / "docs" / "report.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.slow
@@ -21,11 +21,13 @@ def test_the_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     mpl.use("agg")
     names: dict[str, object] = {}
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.*?)```", (DOCS / "pictures.md").read_text(encoding="utf-8"), flags=re.DOTALL
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a small fit may say that a rule is not met
         for block in blocks:
-            exec(compile(block, str(PAGE), "exec"), names)
+            exec(compile(block, "pictures.md", "exec"), names)
     pyplot.close("all")
     assert len(blocks) == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "report.json"]
@@ -33,7 +35,12 @@ def test_the_page_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_every_figure_of_the_table_is_a_field_of_the_evidence() -> None:
-    table = PAGE.read_text(encoding="utf-8").split("| figure | in `report.json` |")[1].split("\n\n")[0]
+    table = (
+        (DOCS / "report.md")
+        .read_text(encoding="utf-8")
+        .split("| figure | in `report.json` |")[1]
+        .split("\n\n")[0]
+    )
     named = re.findall(r"^\|[^|]*\| `(\w+)`", table, flags=re.MULTILINE)
     assert len(named) == 5
     assert set(named) <= set(RuleCheck.__dataclass_fields__)

@@ -11,7 +11,7 @@ from ocbnn.checking.results import Attempt, Divergence, Level, Verdict
 from ocbnn.posterior.sensitivity import DISAGREE, Sensitivity
 from ocbnn.report import Evidence
 from ocbnn.report import sentences as words
-from ocbnn.report.evidence import Change, RuleFacts, RunFacts
+from ocbnn.report.evidence import Change, ProofFacts, RuleFacts, RunFacts
 
 Gathered = Callable[[str], Evidence]
 
@@ -173,8 +173,8 @@ def test_kept_on_average_and_violated_in_the_worst_case_is_said_at_the_top(evide
     strong = leveled(other, "met", "met", epsilon_worst=Figure(0.0, 0.0, 0.01, 100.0))
     said = words.verdict(replace(evidence, rules=(weak, strong))).headline
     assert said.startswith("All 2 rules hold on average. Worst case found: “rule 1” is violated by 98.4% of")
-    assert " where x " in said
-    assert said.endswith("; enforcement rules this out.")
+    assert said.endswith(" of draws; enforcement makes that impossible.")
+    assert words.glances(replace(evidence, rules=(weak, strong)))[0].where.startswith("x ")
     alone = words.verdict(replace(evidence, rules=(strong,))).headline
     assert alone == "The one rule holds on average and in the worst case found."
 
@@ -183,7 +183,7 @@ def test_kept_on_average_and_violated_in_the_worst_case_is_said_at_the_top(evide
 def test_the_headline_claims_no_level_that_was_not_reached(evidence_of: Gathered, level: Level) -> None:
     rules = evidence_of("numbers").rules
     checks = [leveled(rule, "met", "unmet").check for rule in rules]
-    said = words.headline(checks, evidence_of("numbers").schema, level)
+    said = words.headline(checks, level)
     if level == "on average":
         assert said.startswith("All 2 rules hold on average. Worst case found")
     else:
@@ -202,6 +202,18 @@ def test_what_is_proved_is_said_beside_the_headline(evidence_of: Gathered) -> No
     rule = leveled(evidence.rules[0], "met", "met", proved="met")
     said = words.verdict(replace(evidence, rules=(rule,))).further
     assert said[0].startswith("Proved everywhere, within the tolerance: ")
+
+
+def test_a_proof_says_for_how_many_draws_and_over_which_inputs(evidence_of: Gathered) -> None:
+    rule = evidence_of("numbers").rules[0]
+    proof = ProofFacts(985, 15, 0, "x 1 to 2 (rule)", "")
+    assert words.proof_sentence(replace(rule, proof=proof)) == (
+        "Proved for 985 of 1,000 draws: they satisfy the rule at every input, over x 1 to 2 (rule). "
+        "15 are refuted by a case."
+    )
+    unbounded = replace(rule, proof=proof._replace(reason="functions cannot be bounded"))
+    assert words.proof_sentence(unbounded) == "Not proved: functions cannot be bounded."
+    assert words.proof_sentence(rule) is None
 
 
 def test_a_change_says_how_much_where_and_for_how_many() -> None:

@@ -2,7 +2,7 @@
 
     minimise KL(q_λ ‖ base)   subject to   shortfall_r(λ) ≤ budget_r   for every rule r
 
-The paper's objectives alone (eq. 9, 10) are best met by a point: run to the end, every σ shrinks (errata D8).
+The paper's objectives alone (eq. 8, 9) are best met by a point: run to the end, every σ shrinks (errata D8).
 Here σ stays as wide as the rules let it. KL between weights hardly sees how wide functions are (one bias,
 made certain, narrows them everywhere for a few nats), so functions themselves count, too: the KL between the
 learnt and the base prior's Φ(x), averaged over inputs far and wide, times `function_weight`.

@@ -1,10 +1,10 @@
 """How far a predictive is from what a rule asks for, at each case: what learning drives below the tolerance.
 
-- Rules that are judged draw by draw: the predictive's mass outside of the allowed set (paper eq. 9). Each of
+- Rules that are judged draw by draw: the predictive's mass outside of the allowed set (paper eq. 8). Each of
   them becomes intervals of one number: y; the log-odds of allowed against forbidden classes; the logit of a
   probability; for rules that list no allowed outputs, the margin of draws.
 - Rules that are judged by all draws together: a named divergence between D_y and the predictive (paper
-  eq. 10). Over cells (events, or a grid of y) with the asked probability D and the predicted p of each:
+  eq. 9). Over cells (events, or a grid of y) with the asked probability D and the predicted p of each:
 
 | name | definition | largest value that keeps total variation within t |
 | --- | --- | --- |
@@ -239,7 +239,7 @@ def _not_negative(values: Float[Array, "S m"]) -> Within:
 
 
 def _of_probability(logit: Predictive, members: Array) -> Predictive:
-    """The logit of the members' total probability, where there are two classes and one logit."""
+    """The logit of the total probability of some classes, where there are two classes and one logit."""
     first, second = members[:, :1], members[:, 1:]
     certain = first == second
     mean = jnp.where(second, logit.mean, -logit.mean)

@@ -271,8 +271,8 @@ def _gaussian_base(base: Prior | None, network: Network) -> DiagonalGaussian:
     gaussian = as_diagonal(IsotropicGaussian.for_network(network) if base is None else base)
     if gaussian is None:
         raise ModelError(
-            f"An amortized prior stays close to a Gaussian base prior, and {type(base).__name__} is none; "
-            "use IsotropicGaussian or DiagonalGaussian."
+            f"An amortized prior stays close to a Gaussian base prior, and {type(base).__name__} is not "
+            "Gaussian; use IsotropicGaussian or DiagonalGaussian."
         )
     if gaussian.size != network.size:
         raise ModelError(

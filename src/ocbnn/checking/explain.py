@@ -136,7 +136,7 @@ def rows_against(rule: RuleTerm, coded: np.ndarray, outcomes: np.ndarray) -> Row
     if not inside.size:
         return RowsAgainst(0, 0, unknown=unknown)
     if not rule.rule.requirement.is_pointwise:
-        return RowsAgainst(len(inside), None, unknown=unknown)  # a row is no case of the rule
+        return RowsAgainst(len(inside), None, unknown=unknown)  # a single row is not a case of the rule
     y = outcomes[inside]
     observed = np.eye(len(target.classes))[y.astype(int)] if target.classes else y.astype(float)
     demand = rule.rule.demand(coded[inside], rule.schema, Units.of_model(target))

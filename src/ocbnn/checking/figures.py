@@ -126,7 +126,7 @@ def mean_figure(
 
 
 def require_confidence(confidence: float) -> None:
-    """Refuse what is no probability, such as 95."""
+    """Refuse numbers outside [0, 1], such as 95."""
     if not 0.0 < confidence < 1.0:
         raise OCBNNError(f"confidence lies between 0 and 1, such as {CONFIDENCE}; got {confidence!r}.")
 

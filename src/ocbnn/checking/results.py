@@ -149,9 +149,9 @@ class RuleCheck:
         spare = 2.0 * math.hypot(self.error, self.error_of_points)
         return seen.value + max(spare, min(possible, 0.5 * tolerance)) <= tolerance
 
-    def shown_beyond(self) -> bool:
+    def shown_beyond(self, tolerance: float) -> bool:
         """Whether a pilot has seen enough: the violation is beyond the tolerance with two errors to spare."""
-        return self.violation.value - 2.0 * math.hypot(self.error, self.error_of_points) > self.tolerance
+        return self.violation.value - 2.0 * math.hypot(self.error, self.error_of_points) > tolerance
 
     def __str__(self) -> str:
         where = ", holds by construction" if self.by_construction else f" {IN_WORDS[self.asked]}"

@@ -17,8 +17,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ocbnn.amortize.prior import AmortizedPrior
-from ocbnn.errors import InconclusiveWarning, ModelError, OCBNNError, OCBNNWarning, RuleError, UnmetRuleError
+from ocbnn.errors import (
+    InconclusiveWarning,
+    ModelError,
+    OCBNNError,
+    OCBNNWarning,
+    RuleError,
+    SchemaError,
+    UnmetRuleError,
+)
 from ocbnn.estimators import defaults, given, tables
+from ocbnn.estimators.large import LargeTable, is_large
+from ocbnn.estimators.lazy import by_partition, is_lazy
 from ocbnn.inference.engines import choose
 from ocbnn.inference.prepare import Settings
 from ocbnn.inference.result import Result, RuleOutcome
@@ -91,17 +101,23 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         progress: Any = False,
         folder: Any = None,
         resume: bool = False,
+        executor: Any = None,
     ) -> Self:
         """Learn from rows and rules; a row of weight 2 is as two equal rows.
 
-        `progress`, `folder` and `resume` are those of `ocbnn.infer`: a bar, a folder in which draws are kept
-        as they come, and going on with the run in it. A fit that fails or is interrupted leaves the estimator
-        as it was.
+        A table that is larger than memory is given by its path: `fit("folder/", "y")` reads a folder of
+        Parquet or CSV files (or one file) in pieces, and y is the name of its target. Engines that take
+        minibatches can do so, such as "bbb". A table of at most 100,000 rows is read whole.
+
+        `progress`, `folder`, `resume` and `executor` are those of `ocbnn.infer`: a bar, a folder in which
+        draws are kept as they come, going on with the run in it, and workers that run the groups of chains.
+        A fit that fails or is interrupted leaves the estimator as it was.
         """
         # Half of a fit would answer with the draws of one table in the units and labels of another.
         before = dict(self.__dict__)
+        run = {"progress": progress, "folder": folder, "resume": resume, "executor": executor}
         try:
-            result = self._fitted(X, y, sample_weight, progress=progress, folder=folder, resume=resume)
+            result = self._fitted(X, y, sample_weight, **run)
             self._tell_unmet(result)
         except BaseException:
             self.__dict__.clear()
@@ -117,10 +133,15 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     def _fitted(self, X: Any, y: Any, sample_weight: Any, **run: Any) -> Result:
         from ocbnn.estimators.folder import require_savable
 
+        table = self._large(X, y, sample_weight) if is_large(X) else None
+        if table is not None:
+            X, y = table.train[table.inputs], table.train[table.target]
         frame = tables.read_table(self, X, reset=True)
         target = self._read_target(y, len(frame))
-        schema = self._schema(X, frame, target)
+        schema = self._schema(X, frame, target, table)
         rows = tables.distinct_rows(frame, target, sample_weight, schema, self._free_columns(schema))
+        if table is not None and not table.whole:
+            rows = table.completed(rows)
         if isinstance(self.prior, LearntPrior):
             # The learnt weights mean what they mean in the prior's own units, not in those of these rows.
             rows = replace(rows, schema=self.prior.schema)
@@ -129,6 +150,8 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         given.warn_of_scaled_inputs(rules, rows.schema)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         model = self._model(rows, rules, seed)
+        if table is not None and not table.whole:
+            model = replace(model, stream=table.stream(rows.schema))
         given.warn_of_no_probabilities(model)
         require_savable(self, model)
         result = self._infer(model, seed, **run)
@@ -138,7 +161,25 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         self.enforcement_, self.rejection_, self.proof_ = None, None, None
         return result
 
-    def _schema(self, X: Any, frame: pd.DataFrame, target: pd.Series) -> Schema:
+    def _large(self, X: Any, y: Any, sample_weight: Any) -> LargeTable:
+        """The table at a path, after a pass over it."""
+        if sample_weight is not None:
+            raise OCBNNError("Rows that are read from files have no sample_weight; leave it out.")
+        if not isinstance(y, str):
+            raise OCBNNError("With the path of a table, y is the name of the column to predict.")
+        if isinstance(X, LargeTable):
+            return X
+        table = LargeTable(X, y, missing=self.missing)
+        for name, count in table.incomplete.items():
+            raise SchemaError(
+                f"Column {name!r} of {table.path} has {count:,} missing values. Leave these rows out or fill "
+                "them; missing='indicator' keeps rows in which an input is missing."
+            )
+        return table
+
+    def _schema(
+        self, X: Any, frame: pd.DataFrame, target: pd.Series, table: LargeTable | None = None
+    ) -> Schema:
         if isinstance(self.prior, LearntPrior):
             given.refuse_options(self, ("missing", "unseen", "target_transform"))
             return given.adopted_schema(self.prior, frame, target, self.task, self.columns)
@@ -147,6 +188,8 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             declared[name] = (
                 {**declared.get(name, {}), **options} if isinstance(options, Mapping) else options
             )
+        if table is not None:
+            declared = table.declared(declared, self.task)
         options = {"missing": self.missing, "unseen": self.unseen}
         self._declare_target(declared, str(target.name), frame)
         schema = Schema.infer(frame, target=target, task=self.task, columns=declared, **options)
@@ -215,7 +258,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             model,
             self.engine if like is None else choose(self.engine, like)[0],
             chains=self.chains,
-            draws=defaults.draw_count(self.draws),
+            draws=None if self.draws is None else defaults.positive(self.draws, "draws"),
             seed=seed,
             batch=None if self.batch is None else defaults.positive(self.batch, "batch"),
             cores=self.cores,
@@ -312,14 +355,16 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         coded = self._rows(X)
         return predict(self.posterior_, coded, levels=levels, coverage=None)
 
-    def outside(self, X: Any) -> pd.DataFrame:
+    def outside(self, X: Any) -> Any:
         """Which values lie outside of what the fit has seen: a truth value for each row and column.
 
         A number lies outside of the observed range (the 0.5% and 99.5% quantiles of the fit's rows), a label
-        is none of the known levels (only with `unseen="other"`, else it is refused). A missing value does not
-        count. A prediction of such a row is an extrapolation.
+        is not a known level (only with `unseen="other"`, else it is refused). A missing value does not count.
+        A prediction of such a row is an extrapolation. Of a Dask DataFrame it is a lazy one.
         """
         check_is_fitted(self)
+        if is_lazy(X):
+            return by_partition(self, X, "outside", self.schema_.names, bool)
         frame = tables.read_table(self, X, reset=False)
         where = self.schema_.outside(self.schema_.encode(frame))
         return pd.DataFrame(where, columns=list(self.schema_.names), index=frame.index)
@@ -333,7 +378,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         return function_draws(self.posterior_, coded)
 
     def sample_predictive(self, X: Any, samples: int | None = None, random_state: Any = 0) -> np.ndarray:
-        """New observations, noise included: (samples, rows) of y or labels; one per draw unless said."""
+        """New observations, noise included: (samples, rows) of y or labels; default: one per draw."""
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         coded = self._rows(X)
         samples = None if samples is None else defaults.positive(samples, "samples")
@@ -447,7 +492,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         """The posterior of the same rows without any rule, to compare.
 
         Args:
-            run: `progress`, `folder` and `resume` of `ocbnn.infer`.
+            run: `progress`, `folder`, `resume` and `executor` of `ocbnn.infer`.
         """
         check_is_fitted(self)
         return self._twin((), **run)
@@ -456,10 +501,10 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         """Draws of the prior with its rules, as strong as they are in the fit, before any row was seen.
 
         Args:
-            run: `progress`, `folder` and `resume` of `ocbnn.infer`.
+            run: `progress`, `folder`, `resume` and `executor` of `ocbnn.infer`.
         """
         check_is_fitted(self)
-        model = replace(with_given_strengths(self.posterior_.model), data=None)
+        model = with_given_strengths(self.posterior_.model).without_rows()
         seed = int(self.posterior_.provenance["seed"])
         return Posterior.from_result(self._infer(model, seed, like=self.posterior_.model, **run))
 

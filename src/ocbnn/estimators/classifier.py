@@ -11,11 +11,12 @@ from jaxtyping import Float
 from sklearn.base import ClassifierMixin
 
 from ocbnn.errors import ModelError
+from ocbnn.estimators.lazy import by_partition, is_lazy
 from ocbnn.estimators.pictures import PlotMethods
 from ocbnn.estimators.tables import Rows, read_labels
 from ocbnn.model import Model
 from ocbnn.posterior.allowed import RulesAt
-from ocbnn.posterior.predict import predict
+from ocbnn.posterior.predict import Prediction, predict
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Task
 
@@ -110,13 +111,21 @@ class OCBNNClassifier(ClassifierMixin, PlotMethods):  # type: ignore[misc]
         self.class_weights_ = class_weights(self.class_weight, self.classes_, codes, rows.weights)
         return self._built(rows, rules, seed, row_weights=rows.weights)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """The most probable class, `(n,)`; with `class_weight` the one whose omission would cost most.
 
-        Weights never move a prediction out of what a rule allows where the most probable class is allowed.
+        Weights never move a prediction out of what a rule allows where the most probable class is allowed. Of
+        a Dask DataFrame it is a lazy Series.
         """
+        if is_lazy(X):
+            assert self.schema_.target is not None
+            name = self.schema_.target.name
+            return by_partition(self, X, "predict", [name], self.classes_.dtype)[name]
         coded = self._rows(X)
-        prediction = predict(self.posterior_, coded, levels=(), coverage=None)
+        return self._decisions(coded, predict(self.posterior_, coded, levels=(), coverage=None))
+
+    def _decisions(self, coded: Float[np.ndarray, "n Q"], prediction: Prediction) -> np.ndarray:
+        """The class chosen for each of these rows, of which this is predicted."""
         probabilities, target = prediction.probabilities, self.schema_.target
         assert probabilities is not None
         assert target is not None
@@ -126,13 +135,18 @@ class OCBNNClassifier(ClassifierMixin, PlotMethods):  # type: ignore[misc]
             choice = np.argmax(self._allowed_weights(weighted, coded, choice), axis=1)
         return self.classes_[choice]
 
-    def predict_proba(self, X: Any) -> Float[np.ndarray, "n C"]:
-        """The probability of every class, in the order of `classes_`."""
+    def predict_proba(self, X: Any) -> Any:
+        """The probability of every class, `(n, C)`, in the order of `classes_`.
+
+        Of a Dask DataFrame a lazy one, whose columns are the classes.
+        """
+        if is_lazy(X):
+            return by_partition(self, X, "predict_proba", self.classes_.tolist())
         probabilities = self._prediction(X).probabilities
         assert probabilities is not None
         return probabilities
 
-    def predict_log_proba(self, X: Any) -> Float[np.ndarray, "n C"]:
+    def predict_log_proba(self, X: Any) -> Any:
         """Logarithms of `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))

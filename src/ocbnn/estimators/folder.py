@@ -183,7 +183,7 @@ def unpack_estimator(folder: Folder) -> OCBNNEstimator:
 
 def _restored(stored: EstimatorValues, loaded: Loaded) -> OCBNNEstimator:
     if stored.name not in ESTIMATORS:
-        raise FileError(f"{stored.name!r} is no estimator of ocbnn.")
+        raise FileError(f"{stored.name!r} is not an estimator of ocbnn.")
     cls, posterior = ESTIMATORS[stored.name], loaded.posterior
     if posterior.target.task != cls.task or stored.features != len(posterior.schema.columns):
         raise FileError("The estimator and its posterior do not belong together.")
@@ -235,12 +235,12 @@ def _natural_dtype(classes: tuple[Any, ...]) -> str:
 
 
 def _label_dtype(text: str) -> np.dtype[Any]:
-    """The type of labels; refused where it is none, or so wide that an array of it would fill the memory."""
+    """The type of labels; other types, and types too wide for the memory, are refused."""
     if len(text) > 20:
-        raise FileError("The type of the labels is none that a target has.")
+        raise FileError("The type of the labels is not one that a target can have.")
     dtype = np.dtype(text)
     if dtype.kind not in LABEL_KINDS or dtype.shape or dtype.itemsize > 4 * LONGEST_LABEL:
-        raise FileError(f"Labels of the type {text!r} are none that a target has.")
+        raise FileError(f"A target cannot have labels of the type {text!r}.")
     return dtype
 
 

@@ -82,7 +82,7 @@ def warn_of_scaled_inputs(rules: Sequence[Constraint], schema: Schema) -> None:
 
 
 def warn_of_no_probabilities(model: Model) -> None:
-    """Warn where a rule asks for a probability, computed from columns, that is none."""
+    """Warn where a probability that a rule computes from columns leaves [0, 1]."""
     for term in model.terms:
         found = term.rule.requirement.clipped(np.asarray(term.points.coded), term.schema)
         if found is not None:

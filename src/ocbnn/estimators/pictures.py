@@ -16,6 +16,9 @@ from ocbnn.estimators.defaults import positive, require_options
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+LONGEST_CALL = 2000
+"""Characters of the call that fits the model again: beyond it, scikit-learn leaves out its middle."""
+
 
 class PlotMethods(OCBNNEstimator):
     """An estimator and what can be looked at; every picture takes `ax`, and gives it back."""
@@ -114,12 +117,14 @@ class PlotMethods(OCBNNEstimator):
         if not isinstance(path, str | os.PathLike):
             raise OCBNNError(f"The path of the report is text or a Path, not {path!r}.")
         table, target = self._rows_and_target(X, y) or (None, None)
-        require_options(gather, options, ours=("frame", "y", "enforcement", "proofs"))
+        require_options(gather, options, ours=("frame", "y", "enforcement", "proofs", "command"))
         positive(options.get("points", 1), "points")
         can_compare = self.posterior_.model.data is not None and self.posterior_.rules
         if compare and can_compare and "without" not in options:
             options["without"] = self._twin(())
         known: dict[str, Any] = {"enforcement": self.enforcement_, "proofs": self.proof_}
+        estimator: Any = self  # scikit-learn's repr takes a length, and object's does not
+        known["command"] = f"{estimator.__repr__(N_CHAR_MAX=LONGEST_CALL)}.fit(X, y)"
         evidence = gather(self.posterior_, frame=table, y=target, **known, **options)
         return write(evidence, self.posterior_, path)
 

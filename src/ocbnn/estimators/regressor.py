@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import pandas as pd
-from jaxtyping import Float
 from sklearn.base import RegressorMixin
 
 from ocbnn.errors import OCBNNError
 from ocbnn.estimators.base import require_share
+from ocbnn.estimators.lazy import by_partition, is_lazy
 from ocbnn.estimators.pictures import PlotMethods
 from ocbnn.estimators.tables import Rows, read_numbers
 from ocbnn.model import Model
@@ -117,26 +116,44 @@ class OCBNNRegressor(RegressorMixin, PlotMethods):  # type: ignore[misc]
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean, `(n,)`; with `return_std` also the standard deviation of an observation, with noise.
 
-        With `target_transform="log"` the prediction is exp of the mean of log Φ: about the median of y.
+        With `target_transform="log"` the prediction is exp of the mean of log Φ: about the median of y. Of a
+        Dask DataFrame it is a lazy Series, or two of them.
         """
+        if is_lazy(X):
+            assert self.schema_.target is not None
+            name = self.schema_.target.name
+            if not return_std:
+                return by_partition(self, X, "predict", [name])[name]
+            both = by_partition(self, X, "predict", [name, "sd"], return_std=True)
+            return both[name], both["sd"]
         prediction = self._prediction(X)
         if not return_std:
             return prediction.point
         assert prediction.observation is not None
         return prediction.point, prediction.observation.sd
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Float[np.ndarray, "n 2"]:
-        """Where a new observation falls with that probability: its central quantiles."""
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """Where a new observation falls with that probability: its central quantiles, `(n, 2)`.
+
+        Of a Dask DataFrame a lazy one with the columns `lower` and `upper`.
+        """
         share = require_share(coverage, "coverage")
+        if is_lazy(X):
+            return by_partition(self, X, "predict_interval", ["lower", "upper"], coverage=share)
         return self.predict_quantiles(X, (0.5 - share / 2, 0.5 + share / 2))
 
-    def predict_quantiles(self, X: Any, levels: Sequence[float]) -> Float[np.ndarray, "n L"]:
-        """Quantiles of a new observation, noise included."""
+    def predict_quantiles(self, X: Any, levels: Sequence[float]) -> Any:
+        """Quantiles of a new observation, noise included, `(n, levels)`.
+
+        Of a Dask DataFrame a lazy one, whose columns are the levels.
+        """
         if not isinstance(levels, Iterable):
             raise OCBNNError(f"levels is a list, such as [0.05, 0.5, 0.95], not {levels!r}.")
         checked = tuple(require_share(level, "A quantile's level") for level in levels)
         if not checked:
             raise OCBNNError("levels is empty: give at least one quantile's level, such as [0.5].")
+        if is_lazy(X):
+            return by_partition(self, X, "predict_quantiles", checked, levels=checked)
         observation = self._prediction(X, checked).observation
         assert observation is not None
         assert observation.quantiles is not None

@@ -12,6 +12,7 @@ from sklearn.utils import validation
 from sklearn.utils.multiclass import check_classification_targets
 
 from ocbnn.errors import SchemaError
+from ocbnn.estimators.lazy import is_lazy
 from ocbnn.schema import Column, Schema
 from ocbnn.schema.reading import family
 from ocbnn.schema.table import require_distinct
@@ -34,6 +35,11 @@ def read_table(estimator: Any, X: Any, *, reset: bool) -> pd.DataFrame:
         SchemaError: a missing or infinite value, with its column and the remedy.
         ValueError, TypeError: what scikit-learn refuses: sparse, complex, the wrong number of columns.
     """
+    if is_lazy(X):
+        raise SchemaError(
+            "A Dask DataFrame can be predicted (predict, predict_proba, predict_interval, predict_quantiles, "
+            "outside). For anything else give a table that is in memory: X.sample(frac=…).compute()."
+        )
     if isinstance(X, pd.DataFrame) and all(isinstance(name, str) for name in X.columns):
         require_distinct(tuple(X.columns))
         validation._check_feature_names(estimator, X, reset=reset)
@@ -52,7 +58,7 @@ def read_table(estimator: Any, X: Any, *, reset: bool) -> pd.DataFrame:
 
 
 def _may_be_missing(estimator: Any, frame: pd.DataFrame, *, fitting: bool) -> frozenset[str]:
-    """The columns in which a missing value is no error: all in a fit with `missing="indicator"`."""
+    """The columns in which a missing value is allowed: all in a fit with `missing="indicator"`."""
     if not fitting:
         return frozenset(estimator.schema_.with_indicator)
     return frozenset(map(str, frame.columns)) if estimator.missing == "indicator" else frozenset()

@@ -42,7 +42,7 @@ def description(model: Model, run: RunOptions, settings: Any) -> dict[str, Any]:
     gaussian = as_diagonal(base)
     parts = getattr(base, "__dict__", base) if gaussian is None else [gaussian.mean, gaussian.sd]
     return {
-        "format": 3,
+        "format": 4,
         "engine": run.engine.name,
         "settings": repr(run.engine),
         "prepare": repr(settings),
@@ -54,6 +54,8 @@ def description(model: Model, run: RunOptions, settings: Any) -> dict[str, Any]:
         "likelihood": _words(model.likelihood),
         "prior": fingerprint([_words(type(base)), parts]),
         "data": fingerprint(model.data, [rule.points for rule in rules]),
+        **({} if run.processes.count == 1 else {"processes": run.processes.count}),
+        **({} if model.stream is None else {"files": model.stream.identity}),
     }
 
 

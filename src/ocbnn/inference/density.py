@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -17,6 +20,8 @@ from ocbnn.errors import InferenceError
 from ocbnn.model import Data, Model
 from ocbnn.model.conditional import RulePoints, RuleTerm
 from ocbnn.model.networks import MLP
+from ocbnn.model.outputs import enabled_precision
+from ocbnn.model.programs import compiled
 from ocbnn.model.terms import Distance
 
 Arrays = dict[str, np.ndarray]
@@ -51,16 +56,46 @@ class Density:
     Attributes:
         model: network, likelihood, base prior and terms; rows, points and strengths come with a context.
         programs: compiled functions. JAX's own tables would keep the model alive.
+        name: of this density in every process, so that a worker compiles for it once.
     """
 
     model: Model
     programs: dict[Hashable, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)
+    name: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, repr=False)
+    compiling: Any = field(default_factory=threading.Lock, init=False, repr=False)
+
+    def __reduce__(self) -> Any:
+        # Programs cannot travel: another process compiles its own. What is only for sampling points stays.
+        terms = tuple(replace(term, data=None) for term in self.model.terms)
+        return _received, (self.name, replace(self.model, terms=terms, formed=()))
 
     def program(self, function: Callable[..., Any], *settings: Hashable) -> Callable[..., Any]:
         """`function(*settings, density, …)` as a function of the rest, compiled once for all runs."""
         key = (function, *settings)
         if key not in self.programs:
             self.programs[key] = jax.jit(partial(function, *settings, self))
+        return self.programs[key]
+
+    def compiled(
+        self,
+        function: Callable[..., Any],
+        settings: tuple[Hashable, ...],
+        *arguments: Any,
+        sharding: Any = None,
+    ) -> Callable[..., Any]:
+        """The same, compiled for arguments of these shapes before threads share it.
+
+        `sharding` is that of its results, where processes compute them together.
+        """
+        leaves = jax.tree.leaves(arguments)
+        kinds = tuple((np.shape(leaf), str(getattr(leaf, "dtype", type(leaf)))) for leaf in leaves)
+        key = (function, *settings, enabled_precision(), kinds, sharding)
+        with self.compiling:
+            if key not in self.programs:
+                whole = partial(function, *settings, self)
+                program = jax.jit(whole) if sharding is None else jax.jit(whole, out_shardings=sharding)
+                lowered = program.lower(*arguments)
+                self.programs[key] = compiled(lowered) if sharding is None else lowered.compile()
         return self.programs[key]
 
     @cached_property
@@ -135,6 +170,24 @@ class Density:
         return {"likelihood": self.log_likelihood(w, context), **named, "base prior": base}
 
 
+MOST_RECEIVED = 8
+"""Densities, with their programs, that a worker keeps: a run has up to three."""
+_RECEIVED: OrderedDict[str, Density] = OrderedDict()
+_RECEIVING = threading.Lock()
+
+
+def _received(name: str, model: Model) -> Density:
+    """The density of that name in this process, with the programs that were compiled for it here."""
+    with _RECEIVING:
+        if name not in _RECEIVED:
+            _RECEIVED[name] = density = Density(model)
+            density.name = name
+            while len(_RECEIVED) > MOST_RECEIVED:
+                _RECEIVED.popitem(last=False)
+        _RECEIVED.move_to_end(name)
+        return _RECEIVED[name]
+
+
 def parts_of(density: Density, positions: Float[Array, "chains size"], context: Context) -> dict[str, Array]:
     """Every part of the log-density at every position."""
     parts: dict[str, Array] = density.program(_parts)(positions, context)
@@ -184,6 +237,7 @@ class Prepared:
         positions: of every chain.
         context: rows, points and nodes, for engines that always see the same.
         strengths: how each rule came by its strength.
+        tunings: what pilots have adapted of the engine, of each group as the leaves of a pytree.
         work: gradients spent.
         seconds: by phase.
     """
@@ -193,6 +247,7 @@ class Prepared:
     positions: Float[np.ndarray, "chains size"]
     context: Context
     strengths: Strengths
+    tunings: Sequence[Sequence[Any]] = ()
     work: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -228,6 +283,8 @@ class Prepared:
             arrays[f"weights.{index}"] = np.asarray(points.weights)
             arrays[f"nodes.{index}"] = np.asarray(nodes.coded)
             arrays[f"node_weights.{index}"] = np.asarray(nodes.weights)
+        for group, leaves in enumerate(self.tunings):
+            arrays |= {f"tuning.{group}.{place}": np.asarray(leaf) for place, leaf in enumerate(leaves)}
         return arrays
 
     @classmethod
@@ -247,8 +304,13 @@ class Prepared:
         density = density_of(model)
         model = replace(model, terms=tuple(rules))
         context = fixed_context(model, tuple(nodes))
+        tunings: list[list[Any]] = []
+        while f"tuning.{len(tunings)}.0" in arrays:
+            group = f"tuning.{len(tunings)}"
+            count = sum(name.startswith(f"{group}.") for name in arrays)
+            tunings.append([arrays[f"{group}.{place}"] for place in range(count)])
         work = int(arrays["work"])
-        return cls(density, model, arrays["positions"], context, strengths, work)
+        return cls(density, model, arrays["positions"], context, strengths, tunings, work)
 
 
 _DENSITIES: WeakKeyDictionary[Model, Density] = WeakKeyDictionary()
@@ -258,7 +320,7 @@ _DENSITIES: WeakKeyDictionary[Model, Density] = WeakKeyDictionary()
 def density_of(model: Model) -> Density:
     """A model's density, always the same: runs that differ in seed alone compile nothing anew."""
     if model not in _DENSITIES:
-        _DENSITIES[model] = Density(replace(model, data=None))
+        _DENSITIES[model] = Density(model.without_rows())
     return _DENSITIES[model]
 
 

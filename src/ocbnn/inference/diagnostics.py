@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import jax
@@ -152,9 +152,11 @@ def diagnose_run(
     if engine.name == "svgd":
         particles = jnp.asarray(draws.reshape(-1, draws.shape[-1]))
         discrepancy = float(kernel_stein_discrepancy(particles, scores(model, particles)))
-        return diagnose_particles(trace, discrepancy, len(particles), finite=finite)
-    name = "ELBO" if engine.name == "bbb" else "objective"
-    return diagnose_objective(trace, name, finite=finite)
+        found = diagnose_particles(trace, discrepancy, len(particles), finite=finite)
+    else:
+        name = "ELBO" if engine.name == "bbb" else "objective"
+        found = diagnose_objective(trace, name, finite=finite)
+    return replace(found, acceptance=acceptance, divergences=divergences)
 
 
 def scores(model: Model, particles: Float[Array, "n size"]) -> Float[Array, "n size"]:

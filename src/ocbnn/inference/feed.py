@@ -1,13 +1,15 @@
 """What each step sees: always the same rows and points, or a minibatch and fresh points every time.
 
-Data stay on the host; a chunk's minibatches and points are put together there, shuffled anew each pass, and
-handed over stacked along a first axis of steps. All of it depends on the seed and the chunk's number alone,
-so a resumed run sees what an uninterrupted one would have seen.
+Data stay on the host, or in files that are read as they are needed; a chunk's minibatches and points are put
+together there, shuffled anew each pass, and handed over stacked along a first axis of steps. All of it
+depends on the seed and the chunk's number alone, so a resumed run sees what an uninterrupted one would have
+seen.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -17,6 +19,7 @@ from ocbnn.checking.search import searchable
 from ocbnn.inference.density import Context
 from ocbnn.model import Data, Model
 from ocbnn.model.conditional import RulePoints, RuleTerm, rule_points
+from ocbnn.model.model import Stream
 from ocbnn.seeds import seed_for
 
 ALL_ROWS, BATCH = 2048, 1024
@@ -24,7 +27,7 @@ ALL_ROWS, BATCH = 2048, 1024
 
 def default_batch(model: Model) -> int | None:
     """Rows of a minibatch where nobody says: all of them (None) while they are few."""
-    return None if model.data is None or len(model.data.inputs) <= ALL_ROWS else BATCH
+    return None if model.rows <= ALL_ROWS else BATCH
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +38,13 @@ class Feed:
         model: whose data and rules are fed.
         seed: of shuffling and of points.
         batch: rows of a minibatch; None for all rows at every step.
+        share: which of how many equal shares of each minibatch this process puts together.
     """
 
     model: Model
     seed: int
     batch: int | None
+    share: tuple[int, int] = (0, 1)
     dtype: Any = np.float32
 
     def chunk(self, number: int, steps: int) -> Context:
@@ -56,16 +61,34 @@ class Feed:
         data = self.model.data
         if data is None:
             return None
-        total = len(data.inputs)
+        total = self.model.rows
         size = total if self.batch is None else min(self.batch, total)
+        place, shares = self.share
+        own = -(-size // shares)  # rows of each share, the last ones of which may count for nothing
+        if self._stream is not None:
+            # The row groups of a share stand for themselves: each has as many rows of a minibatch.
+            taken = self._stream.take(self.seed, number * steps * own, steps * own)
+            inputs, y = (np.asarray(leaf).astype(self.dtype, copy=False) for leaf in (taken.inputs, taken.y))
+            weights = np.full((steps, own), self._stream.rows / own, self.dtype)
+            return Data(inputs.reshape(steps, own, -1), y.reshape(steps, own), weights)
         weights = np.ones(total) if data.weights is None else np.asarray(data.weights)
         order = self._order(number * steps * size, steps * size, total)
         index = order.reshape(steps, size)
+        scaled = weights[index] * (total / size)
+        if shares > 1:
+            index, scaled = (np.pad(each, ((0, 0), (0, shares * own - size))) for each in (index, scaled))
+            some = slice(place * own, (place + 1) * own)
+            index, scaled = index[:, some], scaled[:, some]
         return Data(
             np.asarray(data.inputs)[index].astype(self.dtype),
             np.asarray(data.y)[index].astype(self.dtype),
-            (weights[index] * (total / size)).astype(self.dtype),
+            scaled.astype(self.dtype),
         )
+
+    @cached_property
+    def _stream(self) -> Stream | None:
+        """The rows in files that this process reads."""
+        return None if self.model.stream is None else self.model.stream.share(*self.share)
 
     def _order(self, start: int, count: int, total: int) -> np.ndarray:
         """Rows `start` to `start + count` of the endless sequence of shuffled passes."""

@@ -1,17 +1,17 @@
 """The one loop of all engines: chunks of steps, groups side by side, draws to disk as they come.
 
-A chunk is one compiled scan over steps. Groups are independent and run in threads, one a core: XLA lets go of
-Python's lock while it computes. The random numbers of a step depend on the seed, the group and the step's
-number alone, so draws depend neither on the length of chunks nor on interruptions.
+A chunk is one compiled scan over steps. Groups are independent and run in threads, one a core, or on the
+workers of an executor. The random numbers of a step depend on the seed, the group and the step's number
+alone, so draws depend neither on the length of chunks, nor on interruptions, nor on where a group runs.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from functools import partial
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from pickle import PicklingError
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -23,13 +23,19 @@ from ocbnn.errors import InferenceError
 from ocbnn.inference.checkpoint import flatten_state, restore_state
 from ocbnn.inference.density import Arrays, Context, Density, Prepared, check_finite
 from ocbnn.inference.engines.base import Engine, Info, State
+from ocbnn.inference.engines.tuning import SETTLING
 from ocbnn.inference.feed import Feed
+from ocbnn.inference.processes import Processes, lost
 from ocbnn.model.networks import as_key
-from ocbnn.model.outputs import Precision, precision
+from ocbnn.model.outputs import Precision, enabled_precision, precision
 from ocbnn.seeds import seed_for
 from ocbnn.storage.runs import RunFolder, chunk_name
 
 CHUNK = 50
+WORKER_ENDED = (
+    "A worker ended before its chains were done ({error}). With folder=… the same call with resume=True goes "
+    "on after the last whole part."
+)
 
 
 class Chunk(NamedTuple):
@@ -54,6 +60,8 @@ class RunOptions:
         thin: steps from one kept draw to the next.
         batch: rows of a minibatch, for the engines that take them.
         cores: how many groups of chains run side by side.
+        executor: whose workers run the groups; None for threads here. Draws do not depend on it.
+        processes: that train together.
     """
 
     engine: Engine
@@ -63,6 +71,45 @@ class RunOptions:
     thin: int = 1
     batch: int | None = None
     cores: int = 1
+    executor: Executor | None = field(default=None, compare=False, repr=False)
+    processes: Processes = Processes()  # noqa: RUF009 - frozen
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """`function(*settings, density, *arguments)`, computed here or by another process.
+
+    Attributes:
+        density: what programs are compiled for.
+        function: of this package, so that any process can name it.
+        settings: static.
+        arguments: pytrees of arrays.
+        sharding: of the results, where processes compute them together.
+    """
+
+    density: Density
+    function: Callable[..., Any]
+    settings: tuple[Hashable, ...]
+    arguments: tuple[Any, ...]
+    sharding: Any = None
+
+    def compile(self) -> Callable[..., Any]:
+        """The program, compiled for arguments of these shapes."""
+        return self.density.compiled(self.function, self.settings, *self.arguments, sharding=self.sharding)
+
+    def run(self, kind: Precision) -> Any:
+        """What it gives, in that precision: threads and processes do not inherit it."""
+        with precision(kind):
+            return jax.block_until_ready(self.compile()(*self.arguments))  # type: ignore[no-untyped-call]
+
+
+def _run_away(job: Job, kind: Precision) -> Any:
+    return _plain(job.run(kind))
+
+
+def _plain(tree: Any) -> Any:
+    """The same with NumPy's arrays, which every process reads alike, whatever its precision."""
+    return jax.tree.map(np.asarray, tree)
 
 
 @dataclass
@@ -74,6 +121,7 @@ class Loop:
         density: what is sampled.
         source: the fixed context, or a feed of changing ones.
         states: one for each group.
+        warmup: steps whose positions are not kept.
         length: collected positions of a chunk.
         folder: where chunks go, if anywhere.
     """
@@ -82,6 +130,7 @@ class Loop:
     density: Density
     source: Context | Feed
     states: list[State]
+    warmup: int
     length: int = CHUNK
     folder: RunFolder | None = None
     done: int = 0  # chunks
@@ -94,16 +143,16 @@ class Loop:
         options: RunOptions,
         *,
         folder: RunFolder | None = None,
-        tunings: list[Any] | None = None,
     ) -> Loop:
         """The loop at the prepared positions; refused where the log-density is not finite there.
 
-        With `tunings`, what an earlier loop of the same engine has adapted is taken over.
+        Where pilots have adapted the engine, their tunings are taken over.
         """
         density, engine = prepared.density, options.engine
         source: Context | Feed = prepared.context
         if engine.stochastic:
-            source = Feed(prepared.model, options.seed, options.batch)
+            share = (options.processes.index, options.processes.count)
+            source = Feed(prepared.model, options.seed, options.batch, share)
         first = source.one(0) if isinstance(source, Feed) else source
         check_finite(density, prepared.positions, first)
         states, taken = [], 0
@@ -112,14 +161,25 @@ class Loop:
             positions = jnp.asarray(prepared.positions[taken : taken + size])
             states.append(density.program(_begin, cast(Hashable, engine))(own, positions, first))
             taken += size
-        if tunings is not None:
-            states = [state._replace(tuning=tuning) for state, tuning in zip(states, tunings, strict=True)]
-        return cls(options, density, source, states, folder=folder)
+        if prepared.tunings:
+            states = [
+                state._replace(tuning=jax.tree.unflatten(jax.tree.structure(state.tuning), leaves))
+                for state, leaves in zip(states, prepared.tunings, strict=True)
+            ]
+        if options.processes.count > 1:
+            states = options.processes.agreed(states)
+        warmup = int(SETTLING * engine.warmup) if prepared.tunings else engine.warmup
+        return cls(options, density, source, states, warmup, folder=folder)
 
     @property
     def engine(self) -> Engine:
         """What steps."""
         return self.options.engine
+
+    @property
+    def warm_chunks(self) -> int:
+        """Chunks of the warm-up, or of the whole optimisation."""
+        return -(-self.warmup // (self.length * self.thin))
 
     @property
     def thin(self) -> int:
@@ -134,11 +194,17 @@ class Loop:
         length = self._next_length()
         if length < self.length and isinstance(self.source, Feed):
             context = jax.tree.map(lambda leaf: leaf[: length * self.thin], context)
+        settings = (cast(Hashable, self.engine), length, self.thin, isinstance(self.source, Feed))
         jobs = [
-            partial(self._compile(length, state, start, context), self._group_key(g), start, state, context)
+            Job(self.density, run_chunk, settings, (self._group_key(g), start, state, context))
             for g, state in enumerate(self.states)
         ]
-        outcomes = self._side_by_side(jobs)
+        if self.options.processes.count > 1:
+            outcomes = self._together(jobs)
+        else:
+            if self.options.executor is None:
+                self._compile(jobs)
+            outcomes = side_by_side(jobs, self.options.cores, self.options.executor)
         self.states = [state for state, _, _ in outcomes]
         chunk = _together([positions for _, positions, _ in outcomes], [info for _, _, info in outcomes])
         if self.folder is not None:
@@ -146,9 +212,26 @@ class Loop:
         self.done += 1
         return chunk
 
+    def _compile(self, jobs: Sequence[Job]) -> None:
+        began = time.perf_counter()
+        for job in jobs:
+            job.compile()
+        self.compile_seconds += time.perf_counter() - began
+
+    def _together(self, jobs: Sequence[Job]) -> list[Any]:
+        """What the jobs give where processes share the rows: one after the other, in all of them alike."""
+        processes = self.options.processes
+        alike = processes.sharding()
+        try:
+            joined = [replace(job, arguments=processes.joined(job.arguments), sharding=alike) for job in jobs]
+            self._compile(joined)
+            return [_plain(job.run(enabled_precision())) for job in joined]
+        except jax.errors.JaxRuntimeError as error:
+            raise lost(error) from error
+
     def _next_length(self) -> int:
         """That of a chunk; an optimisation's last one is as short as its steps ask for."""
-        left = self.engine.warmup - self.done * self.length
+        left = self.warmup - self.done * self.length
         if not self.engine.has_chains and self.thin == 1 and left > 0:
             return min(self.length, left)
         return self.length
@@ -183,39 +266,49 @@ class Loop:
         return jax.tree.map(lambda leaf: leaf[-1], stacked)
 
     def _group_key(self, group: int) -> Array:
-        return as_key(seed_for(self.options.seed, "steps", group))
+        # As numbers: keys themselves do not travel.
+        return jax.random.key_data(as_key(seed_for(self.options.seed, "steps", group)))
 
-    def _compile(self, length: int, state: State, start: Any, context: Context) -> Callable[..., Any]:
-        leaves = jax.tree.leaves((state, context))
-        shapes = tuple((np.shape(leaf), str(getattr(leaf, "dtype", type(leaf)))) for leaf in leaves)
-        program = (self.engine, self.options.precision, length, self.thin, shapes)
-        compiled = self.density.programs
-        if program not in compiled:
-            began = time.perf_counter()
-            stacked = isinstance(self.source, Feed)
-            function = partial(run_chunk, self.engine, self.density, length, self.thin, stacked)
-            lowered = jax.jit(function).lower(self._group_key(0), start, state, context)
-            compiled[program] = lowered.compile()
-            self.compile_seconds += time.perf_counter() - began
-        return compiled[program]
 
-    def _side_by_side(self, jobs: Sequence[Callable[[], Any]]) -> list[Any]:
-        if len(jobs) == 1 or self.options.cores == 1:
-            return [self._in_thread(job) for job in jobs]
-        with ThreadPoolExecutor(self.options.cores) as pool:
-            futures = [pool.submit(self._in_thread, job) for job in jobs]
-            try:
-                wait(futures)
-            except KeyboardInterrupt:
-                wait(futures)  # a chunk is kept whole or not at all
-                raise
-            return [future.result() for future in futures]
+def side_by_side(jobs: Sequence[Job], cores: int, executor: Executor | None = None) -> list[Any]:
+    """What the jobs give: in threads, so many at a time, or by the executor's workers.
 
-    def _in_thread(self, job: Callable[[], Any]) -> Any:
-        with precision(self.options.precision):  # threads do not inherit it
-            outcome = job()
-            jax.tree.map(lambda leaf: leaf.block_until_ready(), outcome)
-            return outcome
+    XLA lets go of Python's lock while it computes.
+    """
+    kind = enabled_precision()
+    if executor is not None:
+        return _by_workers(jobs, kind, executor)
+    if len(jobs) == 1 or cores == 1:
+        return [job.run(kind) for job in jobs]
+    with ThreadPoolExecutor(cores) as pool:
+        return _finished([pool.submit(job.run, kind) for job in jobs])
+
+
+def _finished(futures: Sequence[Future[Any]]) -> list[Any]:
+    """The results, in order; where this is interrupted, each job is still done whole or not at all."""
+    try:
+        wait(futures)
+    except KeyboardInterrupt:
+        wait(futures)
+        raise
+    return [future.result() for future in futures]
+
+
+def _by_workers(jobs: Sequence[Job], kind: Precision, executor: Executor) -> list[Any]:
+    try:
+        away = [replace(job, arguments=_plain(job.arguments)) for job in jobs]
+        return _finished([executor.submit(_run_away, job, kind) for job in away])
+    except (BrokenExecutor, CancelledError) as error:
+        raise InferenceError(WORKER_ENDED.format(error=str(error) or type(error).__name__)) from error
+    except Exception as error:
+        if type(error).__name__ == "KilledWorker":  # of distributed, which need not be installed
+            raise InferenceError(WORKER_ENDED.format(error=error)) from error
+        if isinstance(error, PicklingError) or "pickle" in str(error):
+            raise InferenceError(
+                f"The model cannot be sent to workers: {str(error).rstrip('.')}. Define its functions in a "
+                "module that workers can import, or leave executor= out."
+            ) from error
+        raise
 
 
 def _begin(engine: Engine, density: Density, key: Array, positions: Array, context: Context) -> State:
@@ -224,16 +317,17 @@ def _begin(engine: Engine, density: Density, key: Array, positions: Array, conte
 
 def run_chunk(
     engine: Engine,
-    density: Density,
     length: int,
     thin: int,
     stacked: bool,
+    density: Density,
     key: Array,
     start: Array,
     state: State,
     context: Context,
 ) -> tuple[State, Array | None, Info]:
     """`length · thin` steps from step number `start`; positions and infos of every `thin`-th."""
+    key = jax.random.wrap_key_data(key)
 
     def one(state: State, inputs: tuple[Array, Any]) -> tuple[State, Info]:
         number, own = inputs

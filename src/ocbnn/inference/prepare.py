@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import get_args
 
 import jax
@@ -37,6 +38,8 @@ from ocbnn.model.conditional import RulePoints
 from ocbnn.seeds import seed_for
 from ocbnn.storage.runs import RunFolder
 
+BRIEF = 1500
+"""Steps of a warm start at the most before engines that climb by minibatches themselves."""
 NODE_ERROR = 0.1  # of a log-density: what acceptance does not notice
 
 
@@ -120,16 +123,19 @@ def _warmed(
 ) -> tuple[Model, np.ndarray]:
     warm, engine, seed = settings.warm, run.engine, run.seed
     assert warm is not None
+    if engine.stochastic:
+        warm = replace(warm, steps=min(warm.steps, BRIEF))
     density = density.held
     rows = None if run.batch is None else max(run.batch, warm.affordable_rows(positions.size))
     model = warm.reserved(model)
     context, guide = _context(model, run, rows), density.guide
-    optimised = warm.optimise(density, positions, context, guide=guide)
+    climb = partial(warm.optimise, density, guide=guide, cores=run.cores, executor=run.executor)
+    optimised = climb(positions, context)
 
     def again(attempt: int) -> np.ndarray:
         restart = seed_for(seed, "restart", attempt)
         fresh = starting_positions(model, len(positions), restart, engine, settings.start)
-        return warm.optimise(density, fresh, context, guide=guide)
+        return climb(fresh, context)
 
     if not engine.stochastic:
         optimised = warm.without_stragglers(density, optimised, context, again)
@@ -139,7 +145,7 @@ def _warmed(
             break
         model = extended
         context = _context(model, run, rows)
-        optimised = warm.optimise(density, optimised, context, annealed=False, guide=guide)
+        optimised = climb(optimised, context, annealed=False)
     return model, optimised
 
 

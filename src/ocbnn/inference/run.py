@@ -13,6 +13,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, replace
 
 import jax.numpy as jnp
@@ -24,17 +25,19 @@ from ocbnn.errors import InferenceError, OCBNNWarning
 from ocbnn.inference.checkpoint import description
 from ocbnn.inference.density import Prepared, parts_of
 from ocbnn.inference.diagnostics import (
+    Diagnostics,
     diagnose_run,
     hyperparameter_values,
     probe_inputs,
     varying_ess,
     worst_ess,
 )
-from ocbnn.inference.engines import choose, default_chains
+from ocbnn.inference.engines import choose, default_chains, default_draws
 from ocbnn.inference.engines.base import Bias, Engine
 from ocbnn.inference.feed import default_batch
 from ocbnn.inference.loop import CHUNK, Chunk, Loop, RunOptions
 from ocbnn.inference.prepare import Settings, prepare
+from ocbnn.inference.processes import Processes
 from ocbnn.inference.progress import Tick, reporting
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.strength import judge
@@ -49,6 +52,10 @@ WATCHED_PROBES = 16
 
 STEP = 1_000_000
 """Operations that the smallest step takes the time of: some 10 microseconds."""
+PATIENCE = 3e12
+"""Operations within which a run of no given length goes on until it settles: half a minute of two cores."""
+HOPELESS = 2
+"""Effective draws of a chain: those of chains that stay apart are worth less, however often they go on."""
 HARDEST = 16
 """Quantities that stand for all while they are worth less than what is asked for."""
 
@@ -77,7 +84,7 @@ def infer(
     engine: str | Engine = "auto",
     *,
     chains: int | None = None,
-    draws: int = 1000,
+    draws: int | None = None,
     until: ess | None = None,
     seed: int = 0,
     thin: int = 1,
@@ -88,6 +95,7 @@ def infer(
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: bool | Callable[[Tick], None] = False,
+    executor: Executor | None = None,
 ) -> Result:
     """Draws of a model's posterior, or of its prior where it has no data.
 
@@ -95,7 +103,9 @@ def infer(
         model: what to infer; rules without a given strength get one from pilot runs.
         engine: a name in `ENGINES`, an engine with its own settings, or "auto".
         chains: chains, particles or networks of an ensemble, side by side; each engine has its own default.
-        draws: kept draws of each chain (for engines without chains: draws in all).
+        draws: kept draws of each chain (for engines without chains: draws in all). By default each engine
+            has its own number, and chains that disagree go on, twice as long each time, for as long as half a
+            minute allows: the first half then counts as warm-up, and of the rest as many draws are kept.
         until: draw until an effective sample size is reached, instead of a number of draws.
         seed: of everything. The same seed gives the same draws on the same machine.
         thin: steps from one kept draw to the next.
@@ -107,6 +117,12 @@ def infer(
         folder: where draws are kept as they come, so that a run can be resumed.
         resume: go on with the run in `folder`.
         progress: show a bar, or call a function with every tick.
+        executor: any of `concurrent.futures`, whose workers run the groups of chains; a Dask client's is
+            `client.get_executor()`. Threads here unless given. The same `cores` give the same draws,
+            wherever groups run; give as many cores as there are workers.
+
+    Where `jax.distributed.initialize` was called, its processes train together, with `bbb` or `sgld`: each
+    takes its share of the rows of every minibatch, and the first one writes.
 
     Ctrl-C while drawing gives what there is, with `complete=False` and a status that says so. Before the
     first draw it re-raises KeyboardInterrupt and says how to resume.
@@ -124,11 +140,23 @@ def infer(
             f"`holds: everywhere` needs chains that always see the same points, and {chosen.name!r} takes "
             'fresh ones at every step. Give engine="mclmc", "hmc" or "nuts", or leave `holds` out.'
         )
+    if model.stream is not None and not chosen.stochastic:
+        raise InferenceError(
+            f"The table is read in pieces, and {chosen.name!r} needs all rows at every step. Give an engine "
+            'that takes minibatches ("bbb", "sgld", "svgd" or "ensemble"), or fit a sample of the rows.'
+        )
     if until is not None and not chosen.exact and engine == "auto":
         warnings.warn(f"{why}. Give engine= to choose yourself.", OCBNNWarning, stacklevel=2)
     count = default_chains(chosen) if chains is None else chains
+    patient = draws is None and until is None and chosen.has_chains and count > 1
+    draws = default_draws(chosen) if draws is None else draws
     cores = (os.cpu_count() or 1) if cores is None else cores
     _check(chains=count, draws=draws, thin=thin, batch=batch, cores=cores, seed=seed)
+    if executor is not None and not isinstance(executor, Executor):
+        raise InferenceError(
+            f"executor is one of concurrent.futures, or None, not {executor!r}. A Dask client gives one: "
+            "client.get_executor()."
+        )
     if resume and folder is None:
         raise InferenceError("resume=True needs folder=…, where the run to go on with is.")
     options = RunOptions(
@@ -139,11 +167,16 @@ def infer(
         thin=int(thin),
         batch=default_batch(model) if batch is None else int(batch),
         cores=int(cores),
+        executor=executor,
+        processes=Processes.here(),
     )
+    options.processes.require(chosen.name, executor)
     _require_room(model, options, int(draws) if until is None else CHUNK)
     settings = prepare_with or Settings()
     release_programs()
-    store = None if folder is None else RunFolder(folder)
+    first = options.processes.index == 0
+    # Of processes that train together the first one writes; the others read what an earlier run has left.
+    store = None if folder is None or not (first or resume) else RunFolder(folder, writes=first)
     if store is not None:
         store.open(description(model, options, settings), resume=resume)
     with precision(options.precision), reporting(progress) as report:
@@ -152,16 +185,17 @@ def infer(
         except KeyboardInterrupt:
             raise KeyboardInterrupt("Interrupted while preparing: nothing is kept of it.") from None
         watched = report if progress else None
-        run = _Run(Loop.start(prepared, options, folder=store), prepared, probes, watched)
-        return run.finish(draws, until, why, began)
+        run = _Run(
+            Loop.start(prepared, options, folder=store), prepared, int(draws), patient, probes, watched
+        )
+        return run.finish(until, why, began)
 
 
 def _require_room(model: Model, run: RunOptions, draws: int) -> None:
     """Refuse a run that would take more memory or time than there is, before it begins."""
-    engine, chains, batch = run.engine, run.chains, run.batch
+    engine, chains = run.engine, run.chains
     number = 4 if engine.stochastic else 8  # bytes
-    rows = 0 if model.data is None else len(model.data.inputs)
-    rows = rows if batch is None or not engine.stochastic else min(batch, rows)
+    rows = _rows_of_a_gradient(model, run)
     units = sum(getattr(model.network, "hidden", ()))
     # Draws are held twice while they are put together; a state has a position, a gradient and moments.
     kept = 2 * (chains if engine.has_chains else 1) * draws * model.size + 4 * chains * model.size
@@ -170,6 +204,12 @@ def _require_room(model: Model, run: RunOptions, draws: int) -> None:
     require_memory(number * (kept + chains * rows * units), what, remedy)
     steps = engine.warmup + (draws * run.thin if engine.has_chains else 0)
     require_work(steps * max(4 * chains * rows * model.size, STEP), f"{what} in {steps:,} steps", remedy)
+
+
+def _rows_of_a_gradient(model: Model, run: RunOptions) -> int:
+    if run.batch is None or not run.engine.stochastic:
+        return model.rows
+    return min(run.batch, model.rows)
 
 
 def _check(*, seed: int, **counts: int | None) -> None:
@@ -198,10 +238,13 @@ class _Run:
         self,
         loop: Loop,
         prepared: Prepared,
+        draws: int,
+        patient: bool,
         probes: np.ndarray | None,
         report: Callable[[Tick], None] | None,
     ) -> None:
         self.loop, self.prepared = loop, prepared
+        self.draws, self.patient = draws, patient
         self.engine, self.seed = loop.engine, loop.options.seed
         self.probes = probe_inputs(prepared.model, seed=self.seed) if probes is None else np.asarray(probes)
         self.warm: list[Chunk] = []
@@ -213,16 +256,16 @@ class _Run:
         self.watch = None if report is None else _Watch(report)
         self.seconds: dict[str, float] = {}
 
-    def finish(self, draws: int, until: ess | None, why: str, began: float) -> Result:
+    def finish(self, until: ess | None, why: str, began: float) -> Result:
         for chunk in self.loop.replay():
             self._file(chunk)
         try:
-            self._sample(draws, until)
+            self._sample(until)
         except KeyboardInterrupt:
             self.complete = False
             if not (self.kept or (self.warm and not self.engine.has_chains)):
                 raise KeyboardInterrupt(self._nothing_kept()) from None
-        return self._result(draws, why, began)
+        return self._result(why, began)
 
     def _nothing_kept(self) -> str:
         folder = self.loop.folder
@@ -231,21 +274,17 @@ class _Run:
             if folder is None
             else f"resume=True goes on in {folder.path}"
         )
-        done = f"{len(self.warm)} of {self._warm_chunks} parts of the warm-up were done"
+        done = f"{len(self.warm)} of {self.loop.warm_chunks} parts of the warm-up were done"
         return f"Interrupted before the first draw was kept: {done}; {way}."
-
-    @property
-    def _warm_chunks(self) -> int:
-        return -(-self.engine.warmup // (self.loop.length * self.loop.thin))
 
     @property
     def _warm_steps(self) -> int:
         """Of the warm-up, as ticks count them: an optimisation ends with its last step, not with a chunk."""
-        whole = self._warm_chunks * self.loop.length
+        whole = self.loop.warm_chunks * self.loop.length
         return min(whole, self.engine.warmup) if not self.engine.has_chains else whole
 
     def _file(self, chunk: Chunk) -> None:
-        if len(self.warm) < self._warm_chunks:
+        if len(self.warm) < self.loop.warm_chunks:
             # Positions of the warm-up are of no further use, and they are many.
             self.warm.append(chunk._replace(positions=None))
             return
@@ -265,16 +304,16 @@ class _Run:
         further = hyperparameter_values(model, positions)
         return np.concatenate([flat.reshape(chains, steps, -1), further.astype(flat.dtype)], axis=2)
 
-    def _sample(self, draws: int, until: ess | None) -> None:
-        while len(self.warm) < self._warm_chunks:
+    def _sample(self, until: ess | None) -> None:
+        while len(self.warm) < self.loop.warm_chunks:
             self._step("warm-up" if self.engine.has_chains else "optimise")
         if not self.engine.has_chains:
             return
-        self.wanted = draws if until is None else min(CHUNK, until.most)
+        self.wanted = self.draws if until is None else min(CHUNK, until.most)
         while True:
             while self._drawn < self.wanted:
                 self._step("sample")
-            following = self.wanted if until is None else self._enough(until)
+            following = self._settled() if until is None else self._enough(until)
             if following == self.wanted:
                 return
             self.wanted = following
@@ -283,12 +322,54 @@ class _Run:
     def _drawn(self) -> int:
         return len(self.kept) * self.loop.length
 
-    def _values(self, draws: int) -> np.ndarray:
-        return np.concatenate([values for _, values in self.kept], axis=1)[:, :draws]
+    def _values(self, chosen: slice) -> np.ndarray:
+        return np.concatenate([values for _, values in self.kept], axis=1)[:, chosen]
+
+    def _kept(self, drawn: int) -> slice:
+        """The draws that are kept: all, or, of a run that had to go on, as many of the latter half."""
+        if not self.patient or drawn <= self.draws:
+            return slice(0, drawn)
+        begin = drawn // 2
+        return slice(begin, drawn, max((drawn - begin) // self.draws, 1))
+
+    def _settled(self) -> int:
+        """How many draws are needed: twice as many where chains disagree, come closer, and there is time."""
+        rows = _rows_of_a_gradient(self.prepared.model, self.loop.options)
+        chunks = -(-self.wanted // self.loop.length)  # a resumed run has read more
+        work = sum(chunk.work for chunk, _ in self.kept[:chunks]) * (
+            4 * rows * self.prepared.model.size + STEP
+        )
+        if not self.patient or 2 * work > PATIENCE:
+            return self.wanted
+        chosen = self._kept(self.wanted)
+        found = self._diagnosed(self._values(chosen), chosen)
+        hopeless = found.worst_bulk_ess < HOPELESS * self.loop.options.chains
+        return self.wanted if found.converged or hopeless else 2 * self.wanted
+
+    def _diagnosed(
+        self, values: np.ndarray, chosen: slice, draws: np.ndarray | None = None, bias: Bias | None = None
+    ) -> Diagnostics:
+        """The verdict on these draws of the chains; particles are judged themselves."""
+        chunks = [chunk for chunk, _ in self.kept] or self.warm[-1:]
+        return diagnose_run(
+            model=self.prepared.model,
+            engine=self.engine,
+            draws=np.zeros(0) if draws is None else draws,
+            values=values,
+            probes=self.probes,
+            acceptance=np.concatenate([c.acceptance for c in chunks], axis=1)[:, chosen].mean(axis=1),
+            divergences=np.concatenate([c.diverged for c in chunks], axis=1)[:, chosen].sum(axis=1),
+            trace=self._trace(),
+            bias=bias,
+        )
+
+    def _trace(self) -> np.ndarray:
+        """The mean log-density over the warm-up, or the whole optimisation."""
+        return np.concatenate([c.log_density.mean(axis=0) for c in self.warm]) if self.warm else np.zeros(0)
 
     def _enough(self, until: ess) -> int:
         """How many draws are needed, judged from those wanted so far alone: resumed runs judge alike."""
-        reached = self._reached(self._values(self.wanted), until.target)
+        reached = self._reached(self._values(slice(0, self.wanted)), until.target)
         if reached >= until.target or self.wanted >= until.most:
             if reached < until.target:
                 asked = f"of {until.target:,.0f} effective draws asked for"
@@ -344,39 +425,23 @@ class _Run:
                 return f"{said}: the {name} is {float(bad[0])}. {remedy}"
         return f"{said}, though each part of it is at the latest positions. {remedy}"
 
-    def _result(self, draws: int, why: str, began: float) -> Result:
+    def _result(self, why: str, began: float) -> Result:
         model, loop = self.prepared.model, self.loop
-        along = self.engine.has_chains
-        count = min(self.wanted, self._drawn) if self.complete else self._drawn
-        if along:
+        chosen = self._kept(min(self.wanted, self._drawn) if self.complete else self._drawn)
+        if self.engine.has_chains:
             chunks = [chunk for chunk, _ in self.kept]
-            kept = np.concatenate([c.positions for c in chunks if c.positions is not None], axis=1)[:, :count]
-            values = self._values(count)
+            kept = np.concatenate([c.positions for c in chunks if c.positions is not None], axis=1)[:, chosen]
+            values = self._values(chosen)
+            logs = np.concatenate([c.log_density for c in chunks], axis=1)[:, chosen]
         else:
-            chunks = self.warm[-1:]
-            kept = loop.final_draws(draws)
+            kept, logs, chosen = loop.final_draws(self.draws), None, slice(None)
             values = self._function_values(kept)
-        counted = count if along else None
-        acceptance = np.concatenate([c.acceptance for c in chunks], axis=1)[:, :counted].mean(axis=1)
-        divergences = np.concatenate([c.diverged for c in chunks], axis=1)[:, :counted].sum(axis=1)
-        trace = np.concatenate([c.log_density.mean(axis=0) for c in self.warm]) if self.warm else np.zeros(0)
-        diagnostics = diagnose_run(
-            model=model,
-            engine=self.engine,
-            draws=kept,
-            values=values,
-            probes=self.probes,
-            acceptance=acceptance,
-            divergences=divergences,
-            trace=trace,
-            bias=self._bias(),
-        )
+        diagnostics = self._diagnosed(values, chosen, kept, self._bias())
         sampled = self.complete
         outcomes = self._judge(kept)
         label = (
             self._interrupted() if sampled == self.complete else "interrupted before the rules were judged; "
         )
-        logs = np.concatenate([c.log_density for c in chunks], axis=1)[:, :count] if along else None
         compiling = self.prepared.seconds.get("compile", 0.0) + loop.compile_seconds
         total = time.perf_counter() - began
         return Result(
@@ -392,10 +457,10 @@ class _Run:
             complete=self.complete,
             seconds={**self.prepared.seconds, **self.seconds, "compile": compiling, "total": total},
             log_density=logs,
-            acceptance=acceptance,
-            divergences=divergences,
+            acceptance=diagnostics.acceptance,
+            divergences=diagnostics.divergences,
             work=self.prepared.work + sum(c.work for c in (*self.warm, *(chunk for chunk, _ in self.kept))),
-            trace=trace,
+            trace=self._trace(),
         )
 
     def _bias(self) -> Bias | None:

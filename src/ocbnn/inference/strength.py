@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -37,7 +37,7 @@ from ocbnn.checking.search import searchable
 from ocbnn.inference.density import Context, Prepared, Strengths
 from ocbnn.inference.diagnostics import worst_ess
 from ocbnn.inference.engines.base import Engine
-from ocbnn.inference.engines.tuning import SETTLING, settling
+from ocbnn.inference.engines.tuning import settling
 from ocbnn.inference.loop import Loop, RunOptions
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.result import RuleOutcome
@@ -49,7 +49,7 @@ from ocbnn.seeds import seed_for
 
 MOST_PROBED = 16
 PILOT_DRAWS = 400
-ALONE_CHAINS, ALONE_STRENGTH = 8, 1e3
+ALONE_CHAINS, ALONE_STRENGTH, ALONE_STEPS = 8, 1e3, 1500
 NEAR = 5.0
 """Times the tolerance: within it a rule that was given points is tried again with the same strength."""
 HELPED = 0.9  # times the violation before: more points help, and so the strength may be enough
@@ -71,7 +71,8 @@ class StrengthSearch:
         ratio: the search ends when too little and enough are within this factor. By half decades: what is
             just enough in a pilot may be a little too little in the run.
         factor: the step while enough is not known.
-        highest: how far above its term's own strength a rule's may go, as a factor.
+        highest: how far above its term's own strength a rule's may go, as a factor: the wall is then a
+            thousandth of the rule's scale thick, and more would only stop the chains.
         effective: effective draws of a pilot of chains, at the worst of its probes.
         most: draws of each chain in a pilot, where these are worth too little.
         found: points that may join a rule's after a pilot, for engines that always see the same ones.
@@ -86,9 +87,9 @@ class StrengthSearch:
     rounds_everywhere: int = 20
     ratio: float = 3.2
     factor: float = 10.0
-    highest: float = 1e5
+    highest: float = 1e3
     effective: float = 400.0
-    most: int = 500
+    most: int = 100
     found: int = 32
     most_found: int = 128
     aim: float = 0.5
@@ -103,21 +104,21 @@ class StrengthSearch:
         everywhere = np.array([rule.rule.is_everywhere for rule in rules], dtype=bool)
         bracket = _Bracket(self, prepared.strengths.values, free, everywhere)
         pilot = replace(run, engine=self._shortened(engine), thin=1)
-        tunings: list[Any] | None = None
         rounds = self.rounds_everywhere if everywhere.any() else self.rounds
         room = [0 if engine.stochastic or not self.found else self.most_found] * len(rules)
         for number in range(rounds):
             report(Tick("strength", number, rounds, 0.0))
             prepared = prepared.with_strengths(bracket.now)
             own = replace(pilot, seed=seed_for(seed, "pilot", number))
-            loop = Loop.start(prepared, own, tunings=tunings)
+            loop = Loop.start(prepared, own)
             fresh = seed_for(seed, "pilot check", number)
             judged = partial(_findings, prepared.model, fresh, engine.has_chains)
-            draws, findings, prepared = self._pilot(prepared, loop, judged, first=number == 0)
+            draws, findings, prepared = self._pilot(prepared, loop, judged)
             checks = [check for check, _ in findings]
             prepared.seconds["compile"] = prepared.seconds.get("compile", 0.0) + loop.compile_seconds
             if engine.has_chains and not engine.stochastic:
-                tunings = [settling(state.tuning, engine.warmup) for state in loop.states]
+                settled = [settling(state.tuning, engine.warmup) for state in loop.states]
+                prepared = replace(prepared, tunings=[jax.tree.leaves(tuning) for tuning in settled])
             rules = prepared.model.terms
             met = [check.shown_within(self.aim * check.tolerance) for check in checks]
             bearable = [check.shown_within(check.tolerance) for check in checks]
@@ -178,7 +179,7 @@ class StrengthSearch:
         return replace(engine, steps=self.steps)  # type: ignore[type-var]
 
     def _pilot(
-        self, prepared: Prepared, loop: Loop, judged: Callable[[np.ndarray], list[Finding]], *, first: bool
+        self, prepared: Prepared, loop: Loop, judged: Callable[[np.ndarray], list[Finding]]
     ) -> tuple[Float[np.ndarray, "chains draws size"], list[Finding], Prepared]:
         """Draws of a short run, how they keep the rules, and the density with the run's end as its start.
 
@@ -188,12 +189,10 @@ class StrengthSearch:
         quick = not any(rule.rule.is_everywhere for rule in prepared.model.terms)
         engine = loop.engine
         if not engine.has_chains:
-            work = sum(loop.advance().work for _ in range(-(-engine.warmup // loop.length)))
+            work = sum(loop.advance().work for _ in range(loop.warm_chunks))
             draws = loop.final_draws(PILOT_DRAWS)
             return draws, judged(draws), replace(prepared, work=prepared.work + work)
-        work, warmup = 0, engine.warmup if first else int(SETTLING * engine.warmup)
-        for _ in range(-(-warmup // loop.length)):
-            work += loop.advance().work
+        work = sum(loop.advance().work for _ in range(loop.warm_chunks))
         kept: list[np.ndarray] = []
         while True:
             chunk = loop.advance()
@@ -205,10 +204,8 @@ class StrengthSearch:
             if not (done or quick):
                 continue
             findings = judged(draws)
-            if done or all(
-                check.shown_within(self.aim * check.tolerance) or check.shown_beyond()
-                for check, _ in findings
-            ):
+            aims = [(check, self.aim * check.tolerance) for check, _ in findings]
+            if done or all(check.shown_within(aim) or check.shown_beyond(aim) for check, aim in aims):
                 return draws, findings, replace(prepared, positions=draws[:, -1], work=prepared.work + work)
 
 
@@ -307,7 +304,8 @@ class _Bracket:
                 if self.enough[index] <= self.now[index]:  # another rule's change took it back
                     self.enough[index] = np.inf
         following = np.array([self._next(i) if i in moving else self.now[i] for i in range(len(self.now))])
-        self.settled = not held and bool(np.all(following == self.now))
+        # What was enough in a pilot needs no further one.
+        self.settled = not held and bool(np.all((following == self.now) | (following == self.enough)))
         self.now = following
 
     def _next(self, index: int) -> float:
@@ -376,5 +374,5 @@ def _fitted_alone(prepared: Prepared, index: int, seed: int) -> RuleCheck | None
         for i, rule in enumerate(rules)
     )
     start = starting_positions(prepared.model, ALONE_CHAINS, seed)
-    fitted = WarmStart().optimise(prepared.density.held, start, Context(None, points, points))
+    fitted = WarmStart(ALONE_STEPS).optimise(prepared.density.held, start, Context(None, points, points))
     return pilot_check(prepared.model, rules[index], fitted[:, None], seed, has_chains=False)

@@ -13,6 +13,7 @@ points and in corners); they join the rule's points, for all chains alike, befor
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -26,6 +27,7 @@ from jaxtyping import Array, Float
 from ocbnn.checking.search import searchable, worst_points
 from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.base import Engine
+from ocbnn.inference.loop import Job, side_by_side
 from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.likelihoods import Noisy
@@ -38,6 +40,8 @@ MOST_WORK = 500_000_000_000
 """Steps times rows times weights of a warm start on minibatches: about half a minute."""
 ROOM = 128
 """Places for points that a rule is given at a time: each time the shapes change, and all is compiled anew."""
+TOGETHER = 4
+"""Chains that climb in one program."""
 HELD_NOISE = 0.1
 """Share of sd(y) at which learnt noise is held."""
 FOUND_SHARE = 0.5
@@ -62,13 +66,13 @@ class WarmStart:
             chains of many weights would take longer over them than the engine does.
     """
 
-    steps: int = 1500
+    steps: int = 5000
     learning_rate: float = 0.02
     annealing: float = 0.7
     searches: int = 2
     found: int = 8
     rows: int = 4096
-    retries: int = 3
+    retries: int = 2
 
     def affordable_rows(self, weights: int) -> int:
         """Rows with which the steps of so many weights, of all chains together, stay within `MOST_WORK`."""
@@ -88,11 +92,20 @@ class WarmStart:
         *,
         annealed: bool = True,
         guide: Density | None = None,
+        cores: int = 1,
+        executor: Executor | None = None,
     ) -> Float[np.ndarray, "chains size"]:
-        """Positions of high density, one for each chain; `guide` is climbed while strength grows."""
+        """Positions of high density, one for each chain; `guide` is climbed while strength grows.
+
+        Chains climb in groups of the same size, side by side on the cores, or on an executor's workers.
+        """
         begin = jnp.asarray(0 if annealed else int(self.annealing * self.steps))
-        optimise = density.program(_optimise, self, None if guide is density else guide)
-        return np.asarray(optimise(begin, jnp.asarray(positions), context))
+        together = min(TOGETHER, len(positions))
+        count = -(-len(positions) // together)
+        settings = (self, None if guide is density else guide)
+        groups = np.split(np.resize(positions, (count * together, density.size)), count)
+        jobs = [Job(density, _optimise, settings, (begin, jnp.asarray(group), context)) for group in groups]
+        return np.concatenate(side_by_side(jobs, cores, executor))[: len(positions)]
 
     def without_stragglers(
         self,

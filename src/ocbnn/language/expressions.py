@@ -442,7 +442,7 @@ def _combined(node: Negate | Arithmetic | Call, first: Affine, *others: Affine) 
 
 
 def affine_in_output(node: Expression) -> tuple[Expression, Expression] | None:
-    """slope(x) and intercept(x) with node = slope·y + intercept, or None where it is no such function of y.
+    """slope(x) and intercept(x) with node = slope·y + intercept, or None if it is not such a function of y.
 
     y is the node's `Output` or `Probability`.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -145,7 +146,7 @@ def _plain(sentence: Sentence, tree: Branch) -> Branch:
 
 
 def _read_units(sentence: Sentence, statement: Branch) -> None:
-    """Refuse a unit that nothing in this statement is measured in; where `%` is one, it is no share."""
+    """Refuse a unit that nothing in this statement is measured in; a unit `%` does not mean a share."""
     units = _units_in(sentence, statement)
     for number in statement.iter_subtrees():
         if number.data == "percent" and "%" in units.values():
@@ -241,11 +242,14 @@ def _unexpected_token(sentence: Sentence, error: UnexpectedToken) -> RuleError:
 
 
 def _token_before(text: str, token: Token) -> Token | None:
+    from lark import UnexpectedCharacters
+
     before = None
-    for other in _parser("basic").lex(text):
-        if token.type != "$END" and position(other) >= position(token):
-            break
-        before = other
+    read = text if token.type == "$END" else text[: position(token)]
+    # Without its place in a rule a word may be another token, after which nothing can be read.
+    with suppress(UnexpectedCharacters):
+        for other in _parser("basic").lex(read):
+            before = other
     return before
 
 

@@ -63,7 +63,7 @@ class Finding:
 
 
 def worst_severity(findings: Iterable[Finding]) -> Severity | None:
-    """The gravest severity among the findings; None where there are none."""
+    """The gravest severity among the findings; None without findings."""
     present = {finding.severity for finding in findings}
     return next((severity for severity in SEVERITIES if severity in present), None)
 

@@ -281,7 +281,7 @@ def data_conflicts(subject: Subject, rows: Rows, schema: Schema) -> Iterator[Fin
     yield subject.finding(
         "data-conflict",
         "warning",
-        f"{many} in the region of {quoted(subject.label)} {verb} it ({count / total:.3g}). "
+        f"{many} in the region of {quoted(subject.label)} {verb} it ({100 * count / total:.3g}%). "
         "If the data are wrong, correct them; if the rule should override the data, keep it; "
         "otherwise narrow it or raise its tolerance.",
         witness=raw_input(rows.coded[broken[0]], schema),

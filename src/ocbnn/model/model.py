@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +48,28 @@ class Data(NamedTuple):
     weights: Float[AnyArray, " n"] | None = None
 
 
+class Stream(Protocol):
+    """Rows that are read as they are needed, for tables larger than memory.
+
+    `rows` is how many there are, `identity` tells them from others as plain values.
+    """
+
+    rows: int
+
+    @property
+    def identity(self) -> Any:
+        """Plain values."""
+        ...
+
+    def take(self, seed: int, start: int, count: int) -> Data:
+        """Rows `start` to `start + count` of the endless sequence of passes that the seed shuffles."""
+        ...
+
+    def share(self, index: int, count: int) -> Stream:
+        """One of so many parts of the rows; together they are all of them."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """The log-densities p(w) and p(D | w) of a network, with or without rules, with or without data.
@@ -64,6 +86,7 @@ class Model:
         schema: the table.
         data: the rows; None for the prior alone.
         formed: rules that the network keeps by its form: they add nothing to the density.
+        stream: all rows, where `data` are only some of them by chance, whose weights stand for all.
     """
 
     network: Network
@@ -73,6 +96,7 @@ class Model:
     schema: Schema | None = None
     data: Data | None = None
     formed: tuple[RuleTerm, ...] = ()
+    stream: Stream | None = None
 
     def __post_init__(self) -> None:
         if self.base.size != self.network.size:
@@ -89,6 +113,17 @@ class Model:
     def points(self) -> tuple[RulePoints, ...]:
         """The points of every rule of `terms`, in their order."""
         return tuple(term.points for term in self.terms)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are to learn from."""
+        if self.stream is not None:
+            return self.stream.rows
+        return 0 if self.data is None else len(self.data.inputs)
+
+    def without_rows(self) -> Model:
+        """The prior alone."""
+        return replace(self, data=None, stream=None)
 
     @property
     def learnt(self) -> tuple[RuleTerm, ...]:

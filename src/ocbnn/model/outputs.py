@@ -70,6 +70,11 @@ def precision(kind: Precision) -> Iterator[None]:
         yield
 
 
+def enabled_precision() -> Precision:
+    """The kind of numbers in this thread."""
+    return "float64" if jax.dtypes.canonicalize_dtype(float) == np.float64 else "float32"
+
+
 def model_outputs(
     model: Model,
     draws: Float[np.ndarray, "... size"],

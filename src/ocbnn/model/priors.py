@@ -187,13 +187,23 @@ class LayerScales:
 
     def sample(self, key: Key) -> Float[Array, " size"]:
         weights, scales = jax.random.split(as_key(key))
-        chi_squared = jax.random.chisquare(scales, self.degrees, (len(self.layers),))
+        chi_squared = _chi_squared(scales, self.degrees, len(self.layers))
         factors = jnp.repeat(
             jnp.sqrt(self.degrees / chi_squared), np.asarray(self.layers), total_repeat_length=self.size
         )
         if self.order is not None:
             factors = factors[np.argsort(self.order)]
         return factors * self.held.sample(weights)
+
+
+def _chi_squared(key: Array, degrees: float, count: int) -> Float[Array, " count"]:
+    """Draws of the chi-squared distribution.
+
+    For whole degrees of freedom they are sums of squares: JAX's rejection sampler takes a second to compile.
+    """
+    if degrees == int(degrees):
+        return jnp.sum(jax.random.normal(key, (count, int(degrees))) ** 2, axis=1)
+    return jax.random.chisquare(key, degrees, (count,))
 
 
 @dataclass(frozen=True, eq=False)

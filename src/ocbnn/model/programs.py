@@ -1,6 +1,8 @@
-"""A bound on the compiled programs that JAX keeps."""
+"""Compiled programs: shared by all models that need the same ones, and bounded in number."""
 
+import hashlib
 import threading
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
@@ -33,6 +35,17 @@ class _Counter:
 
 
 _counter = _Counter()
+_shared: dict[Hashable, Callable[..., Any]] = {}
+
+
+def compiled(lowered: Any) -> Callable[..., Any]:
+    """The executable of a lowered program; models of one shape lower to the same text, and share it."""
+    text = hashlib.sha256(lowered.as_text().encode()).hexdigest()
+    key = (text, lowered.in_tree, lowered.out_tree)
+    found = _shared.get(key)
+    if found is None:
+        found = _shared[key] = lowered.compile()
+    return found
 
 
 def release_programs() -> None:
@@ -45,4 +58,5 @@ def release_programs() -> None:
     amortized prior, predictions), so that no job loses its own programs half-way.
     """
     if _counter.full():
+        _shared.clear()
         jax.clear_caches()  # type: ignore[no-untyped-call]

@@ -12,7 +12,7 @@ from ocbnn import regions
 from ocbnn.checking.convergence import LEAST_DRAWS, mixing
 from ocbnn.checking.results import RuleCheck
 from ocbnn.errors import OCBNNError
-from ocbnn.inference.diagnostics import Criteria
+from ocbnn.inference.diagnostics import APPROXIMATE, Criteria
 from ocbnn.plots import style
 from ocbnn.plots.slices import COVERAGE, Kind, sliced
 from ocbnn.plots.style import CLASSES, DASHES, INK, WITH, WITHOUT, axes_of, legend, with_unit
@@ -293,6 +293,7 @@ class ChainFigures:
         traces: the quantity at the worst probe, one tuple for each chain, at evenly spaced draws.
         every: how many draws lie between two that are shown.
         unbounded: probes at which chains stand still at different values, so that R-hat has no bound.
+        limit: of R-hat, by which the run was judged: engines that are not exact have a wider one.
     """
 
     quantity: str
@@ -302,6 +303,7 @@ class ChainFigures:
     traces: tuple[tuple[float, ...], ...]
     every: int
     unbounded: int = 0
+    limit: float = Criteria().largest_rhat
 
 
 def chain_figures(posterior: Posterior, probes: int = PROBES, seed: int = 0) -> ChainFigures | None:
@@ -339,7 +341,14 @@ def chain_figures(posterior: Posterior, probes: int = PROBES, seed: int = 0) -> 
         tuple(tuple(float(v) for v in chain) for chain in values[:, ::step, order[0]]),
         step,
         int(np.isinf(rhat).sum()),
+        _criteria(posterior).largest_rhat,
     )
+
+
+def _criteria(posterior: Posterior) -> Criteria:
+    """What the run was judged by: only exact engines are said to converge, others to settle."""
+    status = str(posterior.provenance.get("status") or "")
+    return APPROXIMATE if status.startswith(("settled", "not settled")) else Criteria()
 
 
 def _finite(values: np.ndarray) -> tuple[float, ...]:
@@ -365,7 +374,7 @@ def diagnostics(found: ChainFigures | Posterior, *, ax: Axes | None = None) -> A
 def agreement(found: ChainFigures | Posterior, *, ax: Axes | None = None) -> Axes:
     """Draw R-hat at every probe in order, beside the line that it should stay below."""
     figures = _figures(found)
-    limit = Criteria().largest_rhat
+    limit = figures.limit
     ax = axes_of(ax)
     ax.plot(
         np.arange(1, len(figures.rhat) + 1), figures.rhat, color=WITH, marker="o", **style.POINTS | {"ms": 3}

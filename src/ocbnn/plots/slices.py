@@ -56,7 +56,7 @@ class RuledZone:
         inside: for every point of the slice.
         forbidden: bands of the curve's quantity, each as its low and high end at every point, cut at the
             slice's `extent`; ends are equal where nothing is forbidden. Empty where there is more than one
-            curve, or what the rule forbids is no band.
+            curve, or what the rule forbids is not a band.
     """
 
     rule: str
@@ -131,7 +131,7 @@ def sliced(
     positions = slice_positions(schema, column, base, [rule for _, rule in constraints], span)
     coded = _along(schema, column, base, positions)
     curves, quantity = _curves(posterior, coded, shares, kind)
-    extent = _extent(posterior, curves)
+    extent = _extent(posterior, curves, _limits(posterior, [rule for _, rule in constraints], coded))
     zones = [_zone(posterior, name, rule, coded, extent, len(curves)) for name, rule in constraints]
     described = schema.columns[place]
     raw = schema.decode(coded)[column]
@@ -328,13 +328,32 @@ def _floats(values: np.ndarray) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
 
 
-def _extent(posterior: Posterior, curves: Sequence[Curve]) -> tuple[float, float]:
-    """How far the vertical axis goes: probabilities from 0 to 1, y as far as data and curves do."""
+def _limits(
+    posterior: Posterior, rules: Sequence[Constraint], coded: Float[np.ndarray, "n Q"]
+) -> list[float]:
+    """The ends of what rules allow along a slice of y."""
+    found: list[float] = []
+    for rule in [] if posterior.classes else rules:
+        inside = rule.region.contains(coded, posterior.schema)
+        allowed = _allowed(posterior, rule, coded, inside) if inside.any() else None
+        found += [] if allowed is None else [float(end) for end in np.ravel(allowed) if np.isfinite(end)]
+    return found
+
+
+def _extent(
+    posterior: Posterior, curves: Sequence[Curve], limits: Sequence[float] = ()
+) -> tuple[float, float]:
+    """How far the vertical axis goes: probabilities from 0 to 1, y as far as data and curves do.
+
+    And as far as the limits of rules, unless these are so far away that nothing else could be seen.
+    """
     if posterior.classes:
         return 0.0, 1.0
     ends = [value for curve in curves for band in curve.bands for values in band for value in values]
     ends += [value for curve in curves for value in curve.mean]
     ends += [value for value in posterior.target.observed if np.isfinite(value)]
+    low, high = min(ends), max(ends)
+    ends += [limit for limit in limits if 2 * low - high <= limit <= 2 * high - low]
     room = ROOM * (max(ends) - min(ends) or 1.0)
     return min(ends) - room, max(ends) + room
 

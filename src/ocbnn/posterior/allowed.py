@@ -212,7 +212,7 @@ def _violated(
 
 
 def _beyond(shares: Shares, probabilities: Float[np.ndarray, "m C"]) -> Float[np.ndarray, " m"]:
-    """How far the members' total is outside of its bounds; 0 and below inside."""
+    """How far the classes' total is outside of its bounds; 0 and below inside."""
     return np.asarray(outside(total(probabilities, shares.members), shares.lower, shares.upper))
 
 
@@ -248,7 +248,7 @@ def _merged(intervals: Intervals) -> Intervals:
 def _clipped(
     probabilities: Float[np.ndarray, "m C"], shares: Shares, possible: Bool[np.ndarray, "m C"]
 ) -> np.ndarray:
-    """Each row with the members' total moved to the nearest part of its bounds; obeying rows unchanged."""
+    """Each row with the classes' total moved to the nearest part of its bounds; obeying rows unchanged."""
     outside_of = np.flatnonzero(_beyond(shares, probabilities) > 0)
     result = probabilities.copy()
     for row in outside_of:

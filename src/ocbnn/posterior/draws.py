@@ -375,7 +375,7 @@ def _provenance(result: Result) -> dict[str, Any]:
             "seed": result.seed,
             "versions": {"ocbnn": __version__} | {name: version(name) for name in LIBRARIES},
             "data_sha256": data_hash(model.data),
-            "data_rows": 0 if model.data is None else len(model.data.inputs),
+            "data_rows": model.rows,
             "status": result.status,
             "converged": result.converged,
             "complete": result.complete,

@@ -68,7 +68,7 @@ def sensitivities(
 
     Args:
         posterior: under all rules.
-        without: checks of the same rules under a posterior without them; None where there is none.
+        without: checks of the same rules under a posterior without them; None without one.
         points: cases of each region that are looked at.
         key: seed of the cases.
     """

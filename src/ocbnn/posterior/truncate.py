@@ -77,7 +77,7 @@ def truncate(posterior: Posterior, rules: Sequence[Rule] | None = None) -> Trunc
 def enforceable(
     posterior: Posterior, rules: Sequence[Rule] | None, points: int = POINTS
 ) -> tuple[RuleTerm, ...]:
-    """The rules that can be enforced; an error where another one was named, or there is none."""
+    """The rules that can be enforced; an error for any other, or without any."""
     terms = as_rule_terms(posterior, rules, points)
     predictive = [term for term in terms if term.rule.is_predictive]
     if rules is not None and predictive:

@@ -42,8 +42,7 @@ class Limits:
 
     def from_unit(self, unit: FloatArray) -> FloatArray:
         """Maps points of [0, 1)^Q to coded points: uniform ones to uniform ones, each column by its kind."""
-        size = self.high - self.low + self.discrete
-        points = self.low + unit * size
+        points = self.low + unit * self._lengths()
         points[:, self.discrete] = np.floor(points[:, self.discrete])
         np.clip(points, self.low, self.high, out=points)  # rounding may land on the far end
         for index, codes in enumerate(self.codes):
@@ -53,11 +52,16 @@ class Limits:
 
     def sizes(self) -> FloatArray:
         """The length of each column's range, or how many values it has; 0 for one point of a continuum."""
-        sizes = np.maximum(self.high - self.low + self.discrete, 0.0)
+        sizes = np.maximum(self._lengths(), 0.0)
         for index, codes in enumerate(self.codes):
             if codes is not None:
                 sizes[index] = len(codes) * self.discrete[index]
         return sizes
+
+    def _lengths(self) -> FloatArray:
+        """Of every range of numbers. Listed values, too far apart for a float perhaps, have none."""
+        ranges = np.array([codes is None for codes in self.codes], dtype=bool)
+        return np.subtract(self.high, self.low, out=np.zeros_like(self.low), where=ranges) + self.discrete
 
     def contains(self, coded: FloatArray) -> BoolArray:
         """Which points lie between the ends."""

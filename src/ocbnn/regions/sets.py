@@ -101,7 +101,7 @@ def _corners(region: Region, limits: Limits, schema: Schema, most: int) -> Float
 
 
 class Single(Region):
-    """A region that is no union."""
+    """A region other than a union."""
 
     @property
     @abstractmethod
@@ -159,7 +159,8 @@ class Single(Region):
         if faces and not rest:
             found = np.vstack([found, corners(limits, faces, schema, found, directions=min(8 * limit, 48))])
         found = found[self.contains(found, schema) & limits.contains(found)]
-        scaled = (found - limits.low) / np.where(limits.high > limits.low, limits.high - limits.low, 1.0)
+        width = limits.high / 2 - limits.low / 2  # halves do not overflow
+        scaled = (found / 2 - limits.low / 2) / np.where(width > 0, width, 1.0)
         _, first = np.unique(scaled.round(5), axis=0, return_index=True)
         return found[np.sort(first)][:limit]
 
@@ -248,7 +249,7 @@ class Predicate(Single):
 
 
 class Pieces(NamedTuple):
-    """What has to hold at once in a region that is no union: a box, half-spaces, and what is neither."""
+    """What has to hold at once in a region other than a union: a box, half-spaces, and what is neither."""
 
     box: Box = Box()
     faces: tuple[HalfSpace, ...] = ()

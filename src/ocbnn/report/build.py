@@ -25,7 +25,15 @@ from ocbnn.posterior.conflict import change_sizes
 from ocbnn.posterior.draws import Posterior, function_blocks
 from ocbnn.proof import Proofs, with_proofs
 from ocbnn.report import sections
-from ocbnn.report.evidence import VERSION, BandFacts, Evidence, RunFacts, fingerprint
+from ocbnn.report.evidence import (
+    VERSION,
+    BandFacts,
+    Evidence,
+    ProofFacts,
+    RuleFacts,
+    RunFacts,
+    fingerprint,
+)
 from ocbnn.report.facts import (
     HeldOut,
     calibration_facts,
@@ -125,7 +133,7 @@ def typical_case(
     """A made-up case, coded: medians and most frequent levels of a rule's region, or of the rows.
 
     Columns that the rule names are those of the one point nearest to their medians, since medians of a
-    region that is no box may lie outside of it.
+    region other than a box may lie outside it.
     """
     schema = posterior.schema
     if term is None:
@@ -173,6 +181,7 @@ def gather(
     enforcement: Literal["truncate", "draws", "proved"] | None = None,
     proofs: Proofs | None = None,
     sources: Mapping[str, str] | None = None,
+    command: str | None = None,
 ) -> Evidence:
     """Everything a report says, as results of checks and plain figures.
 
@@ -186,6 +195,7 @@ def gather(
         enforcement: how predictions are made to obey, where they are.
         proofs: what is proved of the posterior's rules.
         sources: names of what went in, such as {"table": "patients.csv", "rules": "rules.yaml"}.
+        command: what to write to fit the same model again.
 
     Raises:
         OCBNNError: `without` is of another table, or the rows lack their target.
@@ -215,7 +225,7 @@ def gather(
         fingerprint=fingerprint(posterior),
         schema=posterior.schema,
         importance=importance,
-        rules=rule_facts(posterior, checks, without, other, rows, points, seed),
+        rules=_with_proofs(rule_facts(posterior, checks, without, other, rows, points, seed), proofs),
         draws_violating=None if checks.overall is None else checks.overall.draws_violating,
         findings=tuple(lint(terms, posterior.schema)) if terms else (),
         bands=bands(plain, without, rows, importance, seed),
@@ -231,6 +241,7 @@ def gather(
         sources={str(what): str(name) for what, name in (sources or {}).items()},
         provenance={name: known for name, known in posterior.provenance.items() if name not in LEFT_OUT},
         further={name: figures for name, figures in own if figures is not None},
+        command=command,
     )
 
 
@@ -238,7 +249,16 @@ def with_proof(evidence: Evidence, posterior: Posterior, proofs: Proofs) -> Evid
     """Evidence that was gathered before anything was proved, with what is proved now."""
     checks = with_proofs(posterior, RuleChecks(tuple(rule.check for rule in evidence.rules), None), proofs)
     rules = zip(evidence.rules, checks, strict=True)
-    return replace(evidence, rules=tuple(replace(rule, check=check) for rule, check in rules))
+    judged = tuple(replace(rule, check=check) for rule, check in rules)
+    return replace(evidence, rules=_with_proofs(judged, proofs))
+
+
+def _with_proofs(rules: tuple[RuleFacts, ...], proofs: Proofs | None) -> tuple[RuleFacts, ...]:
+    """The rules with what is proved of each of them."""
+    known = {
+        each.text: ProofFacts(**each.counts, over=each.over, reason=each.reason) for each in proofs or ()
+    }
+    return tuple(replace(rule, proof=known.get(rule.check.text)) for rule in rules)
 
 
 def _run(posterior: Posterior) -> RunFacts:
@@ -266,4 +286,4 @@ def _run(posterior: Posterior) -> RunFacts:
 
 def without_place(status: str) -> str:
     """A verdict on convergence without the input it names, which may be a row of the table."""
-    return re.sub(r" at (?!step ).*?(?= \(R-hat |, and [\d,]+ are asked for|, first in draw )", "", status)
+    return re.sub(r",? at (?!step ).*?(?= \(R-hat |, and [\d,]+ are asked for|, first in draw )", "", status)

@@ -1,7 +1,7 @@
 """What a report rests on: results of checks and aggregates, never rows, as data that JSON can hold.
 
 Everything in it is an aggregate, a made-up case, or what the model says at one. Where figures are of held-out
-rows, groups too small to be told apart from their members are left out.
+rows, groups too small to hide single persons are left out.
 """
 
 from __future__ import annotations
@@ -61,6 +61,16 @@ class Change:
     changed_outside: int | None = None
 
 
+class ProofFacts(NamedTuple):
+    """What is proved of a rule: how many draws, and over which inputs; or why it cannot be."""
+
+    proved: int
+    refuted: int
+    undecided: int
+    over: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class RuleFacts:
     """One rule: where it comes from, how far it is kept, and what it changes.
@@ -74,6 +84,7 @@ class RuleFacts:
         recorded: held-out rows in its region, and how many of their outcomes violate it.
         sensitivity: of the answer in its region to the rule and to the data; None for a rule that the base
             prior has learnt.
+        proof: what is proved of it, where a proof was asked for.
     """
 
     check: RuleCheck
@@ -87,6 +98,7 @@ class RuleFacts:
     change: Change | None = None
     recorded: RowsAgainst | None = None
     sensitivity: Sensitivity | None = None
+    proof: ProofFacts | None = None
 
     @property
     def name(self) -> str:
@@ -208,6 +220,7 @@ class Evidence:
         draws_violating: share of draws that violate any rule.
         unseen: by column, held-out rows with a label that the fit has not seen.
         further: figures of sections that were added to the report, by the section's name.
+        command: what to write to fit the same model again, on the command line or in Python.
     """
 
     version: int
@@ -231,6 +244,7 @@ class Evidence:
     sources: dict[str, str] = field(default_factory=dict)
     provenance: Json = field(default_factory=dict)
     further: Json = field(default_factory=dict)
+    command: str | None = None
 
     @property
     def target(self) -> Target:

@@ -62,7 +62,7 @@ class HeldOut:
 
 
 def held_out(posterior: Posterior, frame: pd.DataFrame | None, y: Any, seed: int) -> HeldOut | None:
-    """The rows as figures need them, at most `MOST_ROWS` by lot; None where there are none."""
+    """The rows as figures need them, at most `MOST_ROWS` by lot; None without rows."""
     if frame is None:
         if y is not None:
             raise OCBNNError("y was given without the rows it belongs to: give frame=… too.")

@@ -25,7 +25,6 @@ from matplotlib.lines import Line2D
 
 from ocbnn import plots
 from ocbnn.checking.results import IN_WORDS
-from ocbnn.inference.diagnostics import Criteria
 from ocbnn.plots.figures import LOOKS, ChainFigures
 from ocbnn.plots.style import CLASSES, DATA, ROLES, UNCLEAR, dressed, printable
 from ocbnn.posterior.calibration import Calibration
@@ -298,7 +297,7 @@ def run_pictures(evidence: Evidence) -> tuple[Picture, ...]:
 
 
 def _agreement(figures: ChainFigures) -> Picture:
-    limit = Criteria().largest_rhat
+    limit = figures.limit
     inputs = len(figures.rhat) + figures.unbounded
     beyond = sum(value > limit for value in figures.rhat) + figures.unbounded
     agreeing = "All of them do here." if not beyond else f"{beyond} of {inputs} do not here."

@@ -47,7 +47,7 @@ class Material(NamedTuple):
 
     Attributes:
         posterior: under the rules.
-        without: of the same data without any rule; None where there is none.
+        without: of the same data without any rule, or None.
         rows: held-out rows; None without any.
         points: cases that each rule is checked at.
         seed: of everything that is drawn by lot.
@@ -102,11 +102,10 @@ def _section(name: str, link: str, title: str, draw: Draw = no_pictures) -> Sect
 
 
 SECTIONS: list[Section] = [
-    _section("rules", "Rules", "The rules, one by one"),
+    _section("summary", "Summary", "All rules, one line each"),
+    _section("changes", "What changed", "What the rules changed, and where", pictures.changes_pictures),
     _section("comparison", "With and without", "With and without the rules", pictures.rules_pictures),
-    _section(
-        "changes", "Changes", "Which predictions the rules changed, and where", pictures.changes_pictures
-    ),
+    _section("rules", "Rules", "The rules, one by one"),
     _section("conflicts", "Conflicts", "Conflicts"),
     Section(
         relations.NAME,
@@ -126,7 +125,12 @@ SECTIONS: list[Section] = [
     _section(
         "diagnostics", "Diagnostics", "Diagnostics: can the computation be trusted?", pictures.run_pictures
     ),
-    _section("provenance", "Provenance", "Provenance", pictures.prior_pictures),
+    _section(
+        "provenance",
+        "Provenance",
+        "Provenance: what went in, and how to repeat it",
+        pictures.prior_pictures,
+    ),
 ]
 """The sections, from top to bottom."""
 
@@ -170,8 +174,8 @@ def places(path: str | os.PathLike[str]) -> tuple[Path, Path]:
     twin = page.with_suffix(".json")
     if twin.name in listed_names(twin.parent) or (twin.is_file() and not _is_twin(twin)):
         raise FileError(
-            f"{twin} exists and is no report's, so the figures of {page.name} cannot go there: it would be "
-            "lost. Give the page another name or folder."
+            f"{twin} exists and was not written with a report, so the figures of {page.name} cannot go "
+            "there: it would be lost. Give the page another name or folder."
         )
     return page, twin
 

@@ -14,7 +14,7 @@ from ocbnn.plots.slices import value_text
 from ocbnn.posterior.calibration import Bin
 from ocbnn.posterior.sensitivity import DISAGREE, SENSITIVE, Sensitivity
 from ocbnn.report.evidence import Change, Evidence, RuleFacts, RunFacts
-from ocbnn.schema import Column, Schema
+from ocbnn.schema import Column
 
 Tone = Literal["met", "unclear", "unmet", "plain"]
 TONES: dict[str, Tone] = {"met": "met", "unmet": "unmet", "not shown at this tolerance": "unclear"}
@@ -99,12 +99,12 @@ def verdict(evidence: Evidence) -> Verdict:
     tone: Tone = "unmet" if "unmet" in verdicts else "unclear"
     if verdicts == {"met"} and evidence.run.converged is not False:
         tone = "met"
-    words = headline([rule.check for rule in rules], evidence.schema)
+    words = headline([rule.check for rule in rules])
     further = (*_rule_sentences(evidence), *_comparison_sentences(evidence), *_run_sentences(evidence.run))
     return Verdict(tone, words, further)
 
 
-def headline(checks: Sequence[RuleCheck], schema: Schema, level: Level | None = None) -> str:
+def headline(checks: Sequence[RuleCheck], level: Level | None = None) -> str:
     """What is reached of rules, and no more: at the level that each asks for, or at the one given.
 
     Whatever holds on average only is followed by the worst case found.
@@ -147,10 +147,10 @@ def headline(checks: Sequence[RuleCheck], schema: Schema, level: Level | None = 
         words = f"{len(met)} of {count_of} rules {'holds' if len(met) == 1 else 'hold'}{where}."
         words += f" {listed(broken)} {'does' if len(broken) == 1 else 'do'} not." if broken else ""
         words += f" For {listed(unclear)} it is not shown." if unclear else ""
-    return f"{words}{_worst_sentence(averaged, schema)}"
+    return f"{words}{_worst_sentence(averaged)}"
 
 
-def _worst_sentence(checks: Sequence[RuleCheck], schema: Schema) -> str:
+def _worst_sentence(checks: Sequence[RuleCheck]) -> str:
     """The worst case found among rules that hold on average."""
     attempted = [check for check in checks if check.at("worst case found") != "not attempted"]
     if not attempted:
@@ -162,13 +162,9 @@ def _worst_sentence(checks: Sequence[RuleCheck], schema: Schema) -> str:
         if most.epsilon_mean
         else f"for {name} the difference is {share}"
     )
-    units = {column.name: column.unit for column in schema.columns}
-    point = ", ".join(
-        f"{column} {value_text(value, units[column])}" for column, value in most.worst_point.items()
-    )
-    ruled_out = most.epsilon_mean is not None and bool(point) and not most.worst_others
-    words = f" Worst case found: {how}{f' where {point}' if point and most.worst.value > 0 else ''}"
-    return f"{words}; enforcement rules this out." if ruled_out and most.worst.value > 0 else f"{words}."
+    words = f" Worst case found: {how}"
+    can_be_enforced = most.epsilon_mean is not None and not most.worst_others and most.worst.value > 0
+    return f"{words}; enforcement makes that impossible." if can_be_enforced else f"{words}."
 
 
 def _rule_sentences(evidence: Evidence) -> list[str]:
@@ -239,6 +235,40 @@ def _run_sentences(run: RunFacts) -> list[str]:
 # Rules ------------------------------------------------------------------------------------------------------
 
 
+class Glance(NamedTuple):
+    """A rule in one line: shares of checks without and with the rules, and the worst case found."""
+
+    rule: RuleFacts
+    without: str
+    average: str
+    tolerance: str
+    worst: str
+    where: str
+    proved: str
+
+
+def glances(evidence: Evidence) -> list[Glance]:
+    """One line for each rule."""
+    rows = []
+    for rule in evidence.rules:
+        check = rule.check
+        attempted = check.at("worst case found") != "not attempted"
+        case = [f"{name} {value}" for name, value, ruled in worst_case(rule, evidence) if ruled]
+        proved = "" if check.draws_unproved is None else percent(1.0 - check.draws_unproved.value)
+        rows.append(
+            Glance(
+                rule,
+                "" if rule.without is None else percent(rule.without.average.value),
+                percent(check.average.value),
+                percent(check.tolerance),
+                percent(check.worst.value) if attempted else "not searched for",
+                ", ".join(case),
+                "all, by its form" if check.by_construction else proved,
+            )
+        )
+    return rows
+
+
 def rule_sentence(rule: RuleFacts, draws: int) -> str:
     """How far a rule is kept by so many draws, and what the verdict means."""
     check = rule.check
@@ -267,29 +297,44 @@ def rule_sentence(rule: RuleFacts, draws: int) -> str:
     return f"{first}; {ends}. {verdicts.get(check.verdict, unclear)}{_other_levels(check)}"
 
 
+def proof_sentence(rule: RuleFacts) -> str | None:
+    """How many draws are proved to keep a rule, and over which inputs; None where no proof was asked for."""
+    found = rule.proof
+    if found is None:
+        return None
+    if found.reason:
+        return f"Not proved: {found.reason}."
+    draws = found.proved + found.refuted + found.undecided
+    said = f"Proved for {found.proved:,} of {draws:,} draws: they satisfy the rule at every input"
+    said += f", over {found.over}." if found.over else "."
+    left = [f"{found.refuted:,} are refuted by a case"] if found.refuted else []
+    left += [f"{found.undecided:,} are undecided"] if found.undecided else []
+    return f"{said} {capital(', '.join(left))}." if left else said
+
+
 def _other_levels(check: RuleCheck) -> str:
     """The verdicts at the levels that the rule does not ask for."""
     others = [level for level in LEVELS if level != check.asked and level in check.levels]
     return f" {'. '.join(f'{capital(level)}: {check.at(level)}' for level in others)}." if others else ""
 
 
-def rule_figures(rule: RuleFacts) -> tuple[tuple[str, str, Figure], ...]:
-    """Every figure of a rule: what it is in words, its technical name, and its value."""
+def rule_figures(rule: RuleFacts) -> tuple[tuple[str, Figure], ...]:
+    """Every figure of a rule: what it is in words, and its value."""
     check = rule.check
     if rule.is_predictive:
         return (
-            ("Difference from what is asked, on average over cases", "total_variation", check.violation),
-            ("Difference in the worst case found", "total_variation, worst", check.worst),
+            ("Difference from what is asked, on average over cases", check.violation),
+            ("Difference in the worst case found", check.worst),
         )
     rows = [
-        ("Violated on average, over cases and draws", "epsilon_mean", check.epsilon_mean),
-        ("Draws that violate it in the worst case found", "epsilon_worst", check.epsilon_worst),
-        ("Draws that violate it in at least one case tried", "draws_violating", check.draws_violating),
-        ("Draws not proved to satisfy it everywhere", "draws_unproved", check.draws_unproved),
-        ("Cases whose single prediction violates it", "points_violating", check.points_violating),
-        ("Probability given to forbidden classes", "mass_outside", check.mass_outside),
+        ("Violated on average, over cases and draws", check.epsilon_mean),
+        ("Draws that violate it in the worst case found", check.epsilon_worst),
+        ("Draws that violate it in at least one case tried", check.draws_violating),
+        ("Draws not proved to satisfy it everywhere", check.draws_unproved),
+        ("Cases whose single prediction violates it", check.points_violating),
+        ("Probability given to forbidden classes", check.mass_outside),
     ]
-    return tuple((words, name, figure) for words, name, figure in rows if figure is not None)
+    return tuple((words, figure) for words, figure in rows if figure is not None)
 
 
 def worst_case(rule: RuleFacts, evidence: Evidence) -> list[tuple[str, str, bool]]:
@@ -505,10 +550,10 @@ def provenance_rows(evidence: Evidence) -> list[tuple[str, str]]:
         ("Likelihood", known.get("likelihood")),
         ("Engine", evidence.run.engine),
         ("Engine's settings", _settings(known.get("settings"))),
-        ("Seed of the engine", known.get("seed")),
+        ("Seed of the engine, made from that of the fit", known.get("seed")),
         ("Draws of the model kept", f"{evidence.run.draws:,}"),
         ("Time of the computation", _duration(evidence.run.seconds)),
-        ("Chosen from the data", "; ".join(known.get("data_choices") or ())),
+        ("Chosen from the data", "\n".join(known.get("data_choices") or ())),
         ("Prior", known.get("empirical_prior")),
         ("Versions", _settings(known.get("versions"))),
         ("SHA-256 of the draws", evidence.fingerprint),

@@ -157,7 +157,7 @@ def share_readings(
     """The least and the largest total probability of some classes at one input of a case.
 
     From differences of logits: P(members) = 1 / (1 + Σ_others 1 / Σ_members exp(member − other)). None where
-    the classes are none, or all.
+    there are no classes, or all of them.
     """
     inputs, known = bound.rows.shape[1:]
     others = [index for index in range(known) if index not in classes]

@@ -105,7 +105,7 @@ def outside(value: Array, lower: Array, upper: Array) -> Array:
 
 
 def total(probabilities: Array, members: Array) -> Array:
-    """The total probability of the members `(m, C)`."""
+    """The total probability of some classes, a mask `(m, C)`."""
     xp = probabilities.__array_namespace__()
     # Rounding can carry a sum past 1, and `P(…) <= 1` must not break for that.
     found = xp.sum(xp.where(members, probabilities, 0.0), axis=-1)

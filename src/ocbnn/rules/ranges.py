@@ -51,7 +51,7 @@ class Bound:
 
 @dataclass(frozen=True, eq=False)
 class Range:
-    """lowers ≤ quantity ≤ uppers. The quantity is y, or the total probability of the member classes."""
+    """lowers ≤ quantity ≤ uppers. The quantity is y, or the total probability of some classes."""
 
     members: frozenset[int] | None
     lowers: tuple[Bound, ...] = ()
@@ -90,7 +90,7 @@ def class_indices(labels: Iterable[Label], schema: Schema) -> frozenset[int]:
 
 
 def formula_ranges(formula: Condition, members: frozenset[int] | None, schema: Schema) -> Ranges | None:
-    """The ranges of a formula about y, or about the total probability of the member classes."""
+    """The ranges of a formula about y, or about the total probability of some classes."""
     clauses = _clauses(formula, False, schema)
     if clauses is None or len(clauses) > MOST_CLAUSES:
         return None

@@ -75,7 +75,7 @@ RAW = Units()
 
 
 class Shares(NamedTuple):
-    """The total probability of the member classes lies in one of the intervals; unused slots are (∞, −∞)."""
+    """The total probability of the chosen classes lies in one of the intervals; unused slots are (∞, −∞)."""
 
     members: Array  # (m, C) bool
     lower: Array  # (m, K)

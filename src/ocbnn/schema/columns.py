@@ -25,10 +25,10 @@ Unseen = Literal["other"]
 TargetTransform = Literal["none", "log"]
 
 _UNWRITABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""Control characters other than tab and line ends, halves of surrogate pairs, and what is no character."""
+"""Control characters but tab and line ends, halves of surrogate pairs, and what has no character."""
 
 UNSEEN, OTHER = -1.0, "(other)"
-"""The code of a label that is none of a category's levels, and what it is called where its name is lost."""
+"""The code of a label outside a category's levels, and its name where the original is lost."""
 
 LARGEST_INTEGER = 2.0**53
 """Beyond it, float64 no longer tells neighbouring integers apart."""
@@ -90,7 +90,7 @@ class Column(_Stored):
         indicator: whether "has no value" is a model input of its own. Such a value is coded NaN; in a column
             without the indicator it is refused.
         mean: what enters in place of a missing number, raw units: the mean of the rows that have one.
-        other: whether a label that is none of a category's levels is let through. It is coded `UNSEEN` and
+        other: whether a label outside a category's levels is accepted. It is coded `UNSEEN` and
             is 0 in every model input; in a column without it, it is refused.
     """
 
@@ -348,7 +348,7 @@ class Target(_Stored):
         if outside.any():
             raise SchemaError(
                 f"Target {self.name!r} has {len(self.classes)} classes, so class indices 0 to "
-                f"{len(self.classes) - 1}; {indices[outside].flat[0]!r} is none of them."
+                f"{len(self.classes) - 1}; {indices[outside].flat[0]!r} is not one of them."
             )
         return labels_array(self.classes)[indices.astype(np.int64)]
 
@@ -372,7 +372,7 @@ def labels_tuple(labels: Any, what: str) -> tuple[Label, ...]:
     """Distinct Python labels of one sort.
 
     Raises:
-        SchemaError: no sequence, a label that is no text, number or truth value, or a label given twice.
+        SchemaError: not a sequence; a label other than text, a number or a truth value; a label twice.
     """
     if isinstance(labels, str) or not hasattr(labels, "__iter__"):
         raise SchemaError(f"{labels!r} cannot be {what}: give a list of labels.")

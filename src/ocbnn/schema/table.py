@@ -64,7 +64,7 @@ class Schema:
                 transform ("log" models log y).
             missing: "indicator" gives each column with missing values a further model input, 1 where the
                 value is missing; default: None, `encode` refuses missing values.
-            unseen: "other" lets labels through that are none of a category's levels, as 0 in every model
+            unseen: "other" accepts labels outside a category's levels, as 0 in every model
                 input of the column; default: None, `encode` refuses them.
 
         Raises:
@@ -181,14 +181,13 @@ class Schema:
         return ~(np.isnan(coded) | self.unseen(coded)).any(axis=1)
 
     def unseen(self, coded: np.ndarray) -> np.ndarray:
-        """Where coded rows have a label that is none of the levels, (n, Q)."""
+        """Where coded rows have a label outside the levels, (n, Q)."""
         return np.array([column.kind == "category" for column in self.columns]) & (coded == UNSEEN)
 
     def outside(self, coded: np.ndarray) -> np.ndarray:
         """Where coded rows lie outside of what was observed, (n, Q).
 
-        A number lies below or above the observed range; a label is none of the levels. A missing value lies
-        nowhere.
+        A number lies below or above the observed range; a label is not a level. A missing value lies nowhere.
         """
         low, high = np.array([column.observed for column in self.columns]).T
         numeric = np.array([column.kind != "category" for column in self.columns])

@@ -51,17 +51,17 @@ def array_bytes(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | 
 
 
 def read_header(stream: BinaryIO, size: int, name: str) -> tuple[Header, dict[str, str]]:
-    """What a file of so many bytes says it holds, if it has the bytes for that, and its metadata.
+    """What a file of `size` bytes says it holds, if it is long enough for that, and its metadata.
 
     Raises:
-        FileError: it is no file of arrays, or its header does not fit its size.
+        FileError: it is not a file of arrays, or its header does not fit its size.
     """
     length = int.from_bytes(stream.read(8), "little")
     if length > min(LARGEST_HEADER, size - 8):
-        raise FileError(f"{name} is damaged: it is no file of arrays.")
+        raise FileError(f"{name} is damaged: it is not a file of arrays.")
     fields = parse_json(stream.read(length), name)
     if not isinstance(fields, dict):
-        raise FileError(f"{name} is damaged: it is no file of arrays.")
+        raise FileError(f"{name} is damaged: it is not a file of arrays.")
     metadata = restored(dict[str, str], fields.pop(METADATA, {}), name)
     header: Header = restored(dict[str, Declared], fields, name)
     room = sum(each.data_offsets[1] - each.data_offsets[0] for each in header.values())

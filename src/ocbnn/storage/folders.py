@@ -347,7 +347,7 @@ def found(target: Path) -> tuple[Path, Manifest]:
             with contextlib.suppress(FileError):
                 return place, read_manifest(place)
     if not target.is_dir():
-        what = "is no folder" if target.exists() else "does not exist"
+        what = "is not a folder" if target.exists() else "does not exist"
         raise FileError(f"{target} {what}; a saved model is a folder, as `save` writes it.")
     return target, read_manifest(target)
 
@@ -362,7 +362,7 @@ def _written(target: Path) -> tuple[Path, int, int, int] | None:
 
 
 def listed_names(folder: Path) -> frozenset[str]:
-    """The names of all files of a saved folder; none where it is no such folder."""
+    """The names of all files of a saved folder; none for any other folder."""
     with contextlib.suppress(FileError):
         return frozenset({MANIFEST, *read_manifest(folder).files})
     return frozenset()

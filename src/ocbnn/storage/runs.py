@@ -30,13 +30,18 @@ LARGEST_RUN = 32 * 2**20
 
 
 class RunFolder:
-    """The folder of one run; files appear in it whole."""
+    """The folder of one run; files appear in it whole.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    Args:
+        path: of the folder.
+        writes: whether this process writes; another one does otherwise.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, writes: bool = True) -> None:
         if not isinstance(path, str | os.PathLike):
             raise InferenceError(f"The folder of a run is text or a Path, not {path!r}.")
         self.path = Path(path)
-        self.run = ""
+        self.run, self.writes = "", writes
 
     def open(self, description: Mapping[str, Any], *, resume: bool) -> None:
         """Begin a run here, or make sure that the one begun here is the one to be resumed."""
@@ -70,6 +75,8 @@ class RunFolder:
 
     def save(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write named arrays as one file, whole or not at all."""
+        if not self.writes:
+            return
         of = {"name": name, "run": self.run}
         # One entry: safetensors writes several in any order, and the same run is to give the same bytes.
         seal = json.dumps({**of, "sha256": digest_of(arrays, of)})

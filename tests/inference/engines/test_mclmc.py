@@ -16,7 +16,7 @@ from ocbnn.inference import Settings, infer
 from ocbnn.inference.density import Density
 from ocbnn.inference.engines.mclmc import MOST_BEYOND, Mclmc
 
-ENGINE = Mclmc(warmup=300)
+ENGINE = Mclmc(steps=10, warmup=300)
 UNPREPARED = Settings(warm=None, strength=None)
 
 

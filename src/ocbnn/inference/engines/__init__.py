@@ -30,11 +30,11 @@ ENGINES: dict[str, type[Engine]] = {
 }
 
 CHAINS = {"hmc": 8, "nuts": 4, "mclmc": 8, "svgd": 50, "bbb": 1, "sgld": 4, "ensemble": 20}
+DRAWS = {"mclmc": 250}
+"""Of each chain, where that is not 1,000: draws of mclmc have tens of steps between them."""
 
 MOST_WORK = 2e6
 """Rows times weights, which a gradient of all rows costs: chains need some ten thousand of them, minutes."""
-STEPS_OF_WORK, LEAST_STEPS, MOST_STEPS = 5e6, 10, 20
-"""Steps between draws: as many as this much work allows, so that small tables mix better."""
 MOST_WEIGHTS = 5_000
 
 
@@ -78,16 +78,15 @@ def choose(engine: str | Engine, model: Model, *, along: bool = False) -> tuple[
 
 
 def _suited(model: Model, along: bool) -> tuple[Engine, str]:
-    rows = 0 if model.data is None else len(model.data.inputs)
+    rows = model.rows
     work = max(rows, 1) * model.size
-    if model.size <= MOST_WEIGHTS and work <= MOST_WORK:
+    if model.stream is None and model.size <= MOST_WEIGHTS and work <= MOST_WORK:
         if along:
             return Hmc(), (
                 f"hmc: {rows} rows and {model.size} weights are few enough for chains that are exact in the "
                 "limit, and draws until an effective sample size are asked for"
             )
-        steps = int(min(max(STEPS_OF_WORK / work, LEAST_STEPS), MOST_STEPS))
-        return Mclmc(steps=steps), (
+        return Mclmc(), (
             f"mclmc: {rows} rows and {model.size} weights are few enough for chains that see all rows"
         )
     if along:
@@ -99,6 +98,11 @@ def _suited(model: Model, along: bool) -> tuple[Engine, str]:
         f"bbb: {rows} rows × {model.size} weights are too much for chains; a variational posterior takes "
         "minibatches"
     )
+
+
+def default_draws(engine: Engine) -> int:
+    """How many draws each chain keeps by default, or, of engines without chains, how many there are."""
+    return DRAWS.get(engine.name, 1000)
 
 
 def default_chains(engine: Engine) -> int:

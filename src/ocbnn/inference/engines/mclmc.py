@@ -3,7 +3,7 @@
 A chain moves at constant speed; the gradient turns its direction, and a little noise turns it at random, by
 about a right angle over the length L. Draws are not corrected: they come from a density that is slightly off.
 How far is told by the error in energy: its variance in one step, per dimension. The step size is chosen for a
-given error while warming up, then held; what the kept steps really had is in the state, and in the status.
+given error, and moves ever less; what the kept steps really had is in the state, and in the status.
 
 The integrator and its noise are BlackJAX's. The adaptation is not: BlackJAX's own ends at a step of 0 when
 chains start at optima, where gradients are large beside the spread.
@@ -95,8 +95,8 @@ class Mclmc:
     exact: ClassVar[bool] = False
     precision: ClassVar[Precision] = "float32"
 
-    steps: int = 10
-    warmup: int = 500
+    steps: int = 40
+    warmup: int = 150
     energy_error: float = 5e-4
     step_size: float = 0.01
 
@@ -178,7 +178,8 @@ class Mclmc:
     ) -> Adapted:
         """The step size for the error asked for, by the latest errors; after the warm-up errors are counted.
 
-        Careful steps say nothing about the usual step size.
+        Once the metric is known, all errors since then count alike, so that the step moves ever less.
+        Careful steps say nothing about the usual one.
         """
         seen = jnp.mean(squares)
         settles = tuning.iteration >= int(WINDOWS[-1] * self.warmup)
@@ -190,9 +191,9 @@ class Mclmc:
         level = level * jnp.stack([factor**6, jnp.ones_like(factor)])  # what it is at the following step size
         counted = tuning.errors + jnp.stack([jnp.mean(squares), jnp.ones_like(seen)])
         return tuning._replace(
-            step_size=jnp.where(adapting & ~careful, following, tuning.step_size),
-            level=jnp.where(adapting & ~careful, level, tuning.level),
-            errors=jnp.where(adapting, tuning.errors, counted),
+            step_size=jnp.where(careful, tuning.step_size, following),
+            level=jnp.where(careful, tuning.level, level),
+            errors=jnp.where(adapting, jnp.zeros_like(counted), counted),
         )
 
     def _windowed(self, tuning: Adapted, positions: Float[Array, "chains size"]) -> Adapted:

@@ -52,7 +52,7 @@ def sample(
         schema: the table's columns, their kinds and ranges.
         data: coded rows (m, Q), where there are some; those with a missing value (NaN) are not used.
         n: how many points.
-        sampler: a name in `SAMPLERS`; `default_sampler` unless said.
+        sampler: a name in `SAMPLERS`; default: by `default_sampler`.
 
     Raises:
         RegionError: the region cannot be hit; the message says which condition is to blame.

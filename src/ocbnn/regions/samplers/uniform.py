@@ -37,7 +37,7 @@ THIN = 0.01
 Sampler = Callable[[Key, Region, Schema, FloatArray | None, int], FloatArray]
 """(key, region, schema, data, n) → n coded points (n, Q) inside; the same key gives the same points."""
 ComponentSampler = Callable[[np.random.Generator, Single, Schema, FloatArray | None, int], FloatArray]
-"""The same for one region that is no union."""
+"""The same for one region other than a union."""
 
 
 def reachable_limits(region: Region, schema: Schema) -> Limits:

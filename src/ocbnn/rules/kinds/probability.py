@@ -139,7 +139,7 @@ class ProbabilityBounds(Requirement):
 
 
 class StatedProbability(NamedTuple):
-    """The members' total probability is this."""
+    """The total probability of these classes."""
 
     members: Array  # (m, C) bool
     probability: Array  # (m,)

@@ -303,7 +303,9 @@ def read_amount(
     if positive and value <= 0:
         raise sentence.error(f"{what} has to be above 0.", tree)
     if target.classes and abs(value) > 1:
-        raise sentence.error(f"{value:g} is no difference of probabilities: these are within [-1, 1].", tree)
+        raise sentence.error(
+            f"{value:g} cannot be a difference of probabilities, which lies in [-1, 1].", tree
+        )
     return value
 
 
