@@ -71,7 +71,7 @@ def sampled(
 
     `jointly`: outputs of the same draws of w at all inputs, without variance; so for other networks too.
     """
-    if jointly or not isinstance(network, MLP) or network.signs:
+    if jointly or not isinstance(network, MLP) or not network.plain:
         draws = mean + sd * jax.random.normal(key, (samples, mean.size), mean.dtype)
         outputs = jax.lax.map(lambda w: network.apply(w, inputs), draws)
         return Predictive(outputs, jnp.zeros_like(outputs))

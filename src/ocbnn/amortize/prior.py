@@ -177,7 +177,7 @@ class AmortizedPrior:
                 noise=getattr(likelihood, "noise", None),
                 observation=observation,
                 linearized=linearized,
-                smooth=not linearized and (not isinstance(network, MLP) or bool(network.signs)),
+                smooth=not linearized and not (isinstance(network, MLP) and network.plain),
             ),
             Elsewhere(inputs, values.mean(axis=0), np.maximum(values.std(axis=0), 1e-6)),
         )

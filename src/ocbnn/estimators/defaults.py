@@ -62,36 +62,37 @@ def network(
 ) -> MLP:
     """The network of a table: an output for a number or two classes, else one for each class.
 
-    Noise that varies is one more. It keeps those rules by its form that can be kept so.
+    Noise that varies is one more. The network has a linear part, and keeps those rules by its form that can
+    be kept so.
     """
     outputs, units = default_likelihood(schema, noise).outputs, hidden_units(hidden, rows)
     signs = signs_for(rules, schema, activation, units)
-    return MLP(schema.width, units, outputs, activation, signs)
+    return MLP(schema.width, units, outputs, activation, signs, linear=True)
 
 
 def base_prior(prior: Any, network: MLP, *, classification: bool, noise: Noise = None) -> Prior:
     """Layers whose scale is learnt, around σ/√fan-in for weights and σ for biases.
 
-    σ is 1.5, and in the last layer the scale of outputs (`prior`, where that is a number). Of noise that
-    varies the weights and the bias have scales of their own.
+    σ is 1.5, and in the last layer the scale of outputs (`prior`, where that is a number). The linear part
+    has a scale of its own; so have the weights of noise that varies, and its bias.
     """
     if isinstance(prior, Prior):
         return prior
     prior = (CLASS_SCALE if classification else NUMBER_SCALE) if prior is None else prior
     if isinstance(prior, bool) or not isinstance(prior, int | float | np.number) or not prior > 0:
         raise ModelError(f"prior is a positive number (the scale of outputs) or a Prior, not {prior!r}.")
-    layers = network.layer_sizes
+    *hidden, last = np.split(np.arange(network.size), np.cumsum(network.layer_sizes)[:-1])
+    noisy = network.output_places(1) if noise == "varying" else np.zeros(0, int)
+    linear = np.setdiff1d(network.linear_places(), noisy)
+    groups = {f"hidden layer {number}": places for number, places in enumerate(hidden, start=1)}
+    groups["output layer"] = np.setdiff1d(last, [*noisy, *linear])
+    groups |= {"linear part": linear, "variation of the noise": noisy[:-1], "level of the noise": noisy[-1:]}
+    groups = {name: places for name, places in groups.items() if len(places)}
     scale = WEIGHT_SCALE / np.sqrt(network.fan_in())
-    scale[-layers[-1] :] *= float(prior) / WEIGHT_SCALE
-    if noise != "varying":
-        return LayerScales(layers, scale, DEGREES)
-    *weights, level = places = network.output_places(1)
-    scale[weights], scale[level] = VARIATION / np.sqrt(len(weights)), 1.0
-    order = np.append(np.delete(np.arange(network.size), places), places)
-    hidden = [f"hidden layer {place}" for place in range(1, len(layers))]
-    names = (*hidden, "output layer", "variation of the noise", "level of the noise")
-    groups = (*layers[:-1], layers[-1] - len(places), len(weights), 1)
-    return LayerScales(groups, scale, DEGREES, order=order, names=names)
+    scale[last] *= float(prior) / WEIGHT_SCALE
+    scale[noisy[:-1]], scale[noisy[-1:]] = VARIATION / np.sqrt(max(len(noisy) - 1, 1)), 1.0
+    sizes, order = tuple(len(places) for places in groups.values()), np.concatenate(list(groups.values()))
+    return LayerScales(sizes, scale, DEGREES, order=order, names=tuple(groups))
 
 
 def positive(value: Any, what: str) -> int:

@@ -87,13 +87,19 @@ class MLP:
     Free weights are N(0, s²/n) under the usual priors, so √n · w has the size s in every layer, and positive
     weights have the size of free ones. But their sums do not cancel: they grow like m where those of free
     ones grow like √n, and units would saturate. So they are limited by 2/m: draws of the prior then rise
-    along a ruled column about as far as they move along a free one, whatever the width.
+    along a ruled column about as far as they move along a free one, whatever the width. Weights of a linear
+    part count as a layer of their own here.
+
+    **Linear part.** With `linear` the outputs also read the inputs: Φ(x) = W h(x) + A x + b. Bounded units
+    level off far from the rows, all of them; with a linear part functions go on as lines of many slopes.
 
     Attributes:
         inputs: columns in model units.
         hidden: units of each hidden layer.
         outputs: of the last layer.
         activation: a name in `ACTIVATIONS`.
+        linear: whether there is a linear part beside the hidden layers. Its weights come after those of the
+            last hidden layer, row by row.
         signs: of each input: 1, −1, or 0 where the network may turn; () where it may along all of them.
         sums_below: layers with fewer multiplications than that, for all rows together, are written as sums:
             elementwise code, which fuses with what is around it, where a matrix product is a call of its own.
@@ -104,6 +110,7 @@ class MLP:
     outputs: int = 1
     activation: str = "rbf"
     signs: tuple[int, ...] = ()
+    linear: bool = False
     sums_below: int = field(default=0, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -145,11 +152,30 @@ class MLP:
 
     @property
     def bounded(self) -> bool:
-        return bool(self.hidden) and ACTIVATIONS[self.activation].bounded
+        return bool(self.hidden) and not self.direct and ACTIVATIONS[self.activation].bounded
+
+    @property
+    def plain(self) -> bool:
+        """Whether every layer reads the one before alone, by weights that are those in w."""
+        return not (self.signs or self.direct)
+
+    @property
+    def direct(self) -> int:
+        """How many inputs the last layer reads beside hidden units."""
+        return self.inputs if self.linear and self.hidden else 0
 
     @property
     def _layers(self) -> list[tuple[int, int]]:
-        return list(itertools.pairwise(self.widths))
+        *layers, (before, after) = itertools.pairwise(self.widths)
+        return [*layers, (before + self.direct, after)]
+
+    @property
+    def _parts(self) -> list[list[slice]]:
+        """Rows of each layer's weights that share a fan-in: units, and inputs that are read directly."""
+        units = [[slice(0, before)] for before in self.widths[:-1]]
+        if self.direct:
+            units[-1].append(slice(self.hidden[-1], self.hidden[-1] + self.direct))
+        return units
 
     @property
     def _directions(self) -> list[Int[np.ndarray, " units"]]:
@@ -163,8 +189,10 @@ class MLP:
     @property
     def _roles(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Of the weights of each layer: which are free, and the sign of the others, 0 where there is none."""
-        roles = []
-        for number, (before, after) in enumerate(itertools.pairwise(self._directions)):
+        roles, directions = [], self._directions
+        for number, (before, after) in enumerate(itertools.pairwise(directions)):
+            if number == len(self.hidden) and self.direct:
+                before = np.concatenate([before, directions[0]])
             further = (np.arange(len(after)) > 0) & (number == len(self.hidden))
             free = (before == 0)[:, None] | further[None, :]
             roles.append((free, np.where(free, 0, np.outer(before, after))))
@@ -192,17 +220,21 @@ class MLP:
         if not self.signs:
             return layers
         return [
-            (_of_sign(weights, free, signs), biases)
-            for (weights, biases), (free, signs) in zip(layers, self._roles, strict=True)
+            (jnp.concatenate([_of_sign(weights[rows], free[rows], signs[rows]) for rows in parts]), biases)
+            for (weights, biases), (free, signs), parts in zip(layers, self._roles, self._parts, strict=True)
         ]
 
     def apply(self, w: Float[Array, " size"], x: Float[AnyArray, "n d"]) -> Float[Array, "n outputs"]:
         nonlinearity = ACTIVATIONS[self.activation].function
         (first, first_biases), *rest = self.unravel(w)
         # Layers are computed as units × rows: a gradient takes half the time where units are few.
-        values = self._layer(jnp.asarray(x, first.dtype).T, first, first_biases)
-        for weights, biases in rest:
-            values = self._layer(nonlinearity(values), weights, biases)
+        columns = jnp.asarray(x, first.dtype).T
+        values = self._layer(columns, first, first_biases)
+        for number, (weights, biases) in enumerate(rest, start=1):
+            values = nonlinearity(values)
+            if self.direct and number == len(rest):
+                values = jnp.concatenate([values, columns])
+            values = self._layer(values, weights, biases)
         return values.T
 
     def _layer(self, values: Array, weights: Array, biases: Array) -> Array:
@@ -216,22 +248,27 @@ class MLP:
         """A starting point: weights N(0, 1/fan-in), so that no layer starts saturated."""
         return jax.random.normal(as_key(key), (self.size,)) / jnp.sqrt(jnp.asarray(self.fan_in()))
 
+    def linear_places(self) -> Int[np.ndarray, " places"]:
+        """Places in w of the weights of the linear part."""
+        count = self.direct * self.outputs
+        return self.size - self.outputs - count + np.arange(count)
+
     def output_places(self, output: int) -> Int[np.ndarray, " places"]:
         """Places in w of the weights of one output of the last layer; its bias is the last."""
         before, after = self._layers[-1]
         return self.size - self.layer_sizes[-1] + output + after * np.arange(before + 1)
 
     def fan_in(self) -> Float[np.ndarray, " size"]:
-        """For each weight the number of units that feed into its unit; 1 for biases."""
-        feeding = [np.full(after, before) for before, after in self._layers]
-        if self.signs:
-            feeding = [(free | (signs != 0)).sum(axis=0) for free, signs in self._roles]
-        parts = [
-            part
-            for (before, after), count in zip(self._layers, feeding, strict=True)
-            for part in (np.tile(count, before), np.ones(after))
-        ]
-        return np.concatenate(parts).astype(float)
+        """For each weight the number of units that feed into its unit, or of inputs; 1 for biases."""
+        numbers = []
+        for number, (parts, (before, after)) in enumerate(zip(self._parts, self._layers, strict=True)):
+            reads = np.ones((before, after), bool)
+            if self.signs:
+                free, signs = self._roles[number]
+                reads = free | (signs != 0)
+            numbers += [np.tile(reads[rows].sum(axis=0), rows.stop - rows.start) for rows in parts]
+            numbers.append(np.ones(after))
+        return np.concatenate(numbers).astype(float)
 
 
 def _of_sign(weights: Array, free: np.ndarray, signs: np.ndarray) -> Array:

@@ -173,6 +173,9 @@ def _sizes(
 ) -> tuple[Array, Array]:
     """The v of a layer, and the drift of its pre-activations."""
     least, most = (hidden[-1].least, hidden[-1].most) if hidden else (low, high)
+    units = least.shape[1]
+    if weights.shape[2] > units:  # the last layer reads the inputs too, which do not drift
+        least, most = jnp.concatenate([least, low], axis=1), jnp.concatenate([most, high], axis=1)
     magnitude = jnp.maximum(jnp.abs(least), jnp.abs(most))
     sizes = _read(jnp.abs(weights), magnitude) + jnp.abs(biases)
     drift = jnp.zeros_like(sizes)
@@ -181,7 +184,7 @@ def _sizes(
         z = jnp.maximum(jnp.abs(before.low), jnp.abs(before.high))
         # A unit that has drifted is bounded by what it is plus the drift.
         rounded = ELEMENTARY * spread.unit * (1.0 + z + before.drift)
-        drift = _read(jnp.abs(weights), shape.steepest * before.drift + rounded)
+        drift = _read(jnp.abs(weights[:, :, :units]), shape.steepest * before.drift + rounded)
     if spread.network.signs:
         # Weights are computed too: a softplus times at most 1, here and, in its own precision, by `predict`.
         drift = drift + 2.0 * ELEMENTARY * spread.unit * _read(jnp.abs(weights) + 1.0, magnitude)
@@ -342,9 +345,11 @@ def _forms(spread: Spread, layers: Layers, rows: Array) -> tuple[Array, Array, A
     every = jnp.broadcast_to(rows, (pairs, *rows.shape))
     sizes, drift = (_read(jnp.abs(every), each) for each in (layers.last_sizes, layers.last_drift))
     error = _gamma(matrix.shape[2] + rows.shape[1]) * sizes
+    units, direct = _split(every @ matrix, layers)
     slopes, constant, error, blame = _pushed(
-        layers.weights[:-1], layers.hidden, every @ matrix, _read(every, biases), error
+        layers.weights[:-1], layers.hidden, units, _read(every, biases), error
     )
+    slopes = slopes + direct
     error = error + _read_error(slopes, layers.low, layers.high)
     rounded = 8.0 * spread.unit * sizes  # of differences of outputs
     width = layers.high - layers.low
@@ -369,6 +374,7 @@ def _jacobian(spread: Spread, layers: Layers, rows: Array) -> tuple[Array, Array
         return middle @ matrix, radius @ size + rounding + TINY
 
     middle, radius = through(every, jnp.zeros_like(every), matrix)
+    (middle, direct), (radius, direct_radius) = _split(middle, layers), _split(radius, layers)
     for (before, _), lines in zip(reversed(layers.weights[:-1]), reversed(layers.hidden), strict=True):
         least, most = slope_span(name, lines.low, lines.high)
         z = jnp.minimum(jnp.maximum(jnp.abs(lines.low), jnp.abs(lines.high)), 10.0)
@@ -380,4 +386,15 @@ def _jacobian(spread: Spread, layers: Layers, rows: Array) -> tuple[Array, Array
         size = jnp.maximum(jnp.abs(low), jnp.abs(high))
         middle, radius = (low + high) / 2, (high - low) / 2 + 8.0 * UNIT * size
         middle, radius = through(middle, radius, before)
+    middle, radius = middle + direct, radius + direct_radius
+    radius = radius + 8.0 * UNIT * (jnp.abs(middle) + radius)
     return middle - radius, middle + radius
+
+
+def _split(rows: Array, layers: Layers) -> tuple[Array, Array]:
+    """Rows over what the last layer reads: over hidden units, and over inputs, 0 without a linear part."""
+    if not layers.hidden:
+        return rows, jnp.zeros_like(layers.low)[:, None]
+    units = layers.hidden[-1].low.shape[1]
+    direct = rows[..., units:] if rows.shape[2] > units else jnp.zeros_like(layers.low)[:, None]
+    return rows[..., :units], direct
