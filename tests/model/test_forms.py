@@ -97,7 +97,7 @@ def test_a_network_with_signs_is_its_weights_one_by_one(activation, hidden, sign
 @pytest.mark.parametrize("size", [1e-3, 1.0, 30.0])
 def test_no_weights_of_any_size_break_the_signs(activation, hidden, signs, size):
     """100,000 pairs of inputs, each further along all ruled inputs, and the gradients at as many."""
-    network, generator = MLP(3, hidden, 2, activation, signs), np.random.default_rng(1)
+    network, generator = MLP(3, hidden, 2, activation, signs, linear=True), np.random.default_rng(1)
     ws = size * generator.normal(size=(100, network.size))
     first = 2 * generator.normal(size=(100, 1000, 3))
     second = first + np.asarray(signs) * generator.exponential(size=first.shape)
@@ -152,8 +152,8 @@ def test_draws_of_the_default_prior_rise_about_as_far_as_those_of_a_free_network
         change = jax.vmap(lambda w: network.apply(w, high)[:, 0] - network.apply(w, low)[:, 0])(ws)
         return float(np.median(np.abs(change).mean(axis=1)))
 
-    free = reach(MLP(5, hidden, 1, "tanh"))
-    assert free / 2.5 < reach(MLP(5, hidden, 1, "tanh", signs)) < 2.5 * free
+    free = reach(MLP(5, hidden, 1, "tanh", linear=True))
+    assert free / 2.5 < reach(MLP(5, hidden, 1, "tanh", signs, linear=True)) < 2.5 * free
 
 
 def test_wrong_signs_are_refused():

@@ -90,6 +90,27 @@ def test_the_weights_of_one_output_move_that_output_alone():
     np.testing.assert_allclose(network.apply(moved, X)[:, 1], before[:, 1] + 1.0, rtol=1e-12)
 
 
+@pytest.mark.parametrize("signs", [(), (1, -1, 0)], ids=str)
+def test_a_linear_part_is_a_linear_network_beside_the_layers(signs):
+    network = MLP(3, (4, 5), 2, "tanh", signs, linear=True)
+    w = np.random.default_rng(1).normal(size=network.size)
+    places = network.linear_places()
+    layers, linear = MLP(3, (4, 5), 2, "tanh", signs), MLP(3, (), 2, "tanh", signs)
+    expected = layers.apply(np.delete(w, places), X) + linear.apply(np.append(w[places], [0.0, 0.0]), X)
+    np.testing.assert_allclose(network.apply(w, X), expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_array_equal(np.delete(network.fan_in(), places), layers.fan_in())
+    np.testing.assert_array_equal(network.fan_in()[places], linear.fan_in()[:-2])
+    assert not network.bounded
+    assert set(places[1::2]) < set(network.output_places(1))
+
+
+def test_without_hidden_layers_there_is_nothing_to_stand_beside():
+    network = MLP(3, (), 2, linear=True)
+    assert network.size == MLP(3, (), 2).size
+    assert network.plain
+    assert len(network.linear_places()) == 0
+
+
 def test_outputs_follow_the_dtype_of_the_weights():
     network = MLP(3, (4,))
     assert network.apply(jnp.ones(network.size, jnp.float32), X).dtype == jnp.float32

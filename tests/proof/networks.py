@@ -11,8 +11,10 @@ ACTIVATIONS = ("rbf", "tanh", "relu", "gelu")
 ROWS = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, -1.0], [-2.0, 0.5]])
 
 
-def network(activation: str, hidden: tuple[int, ...] = (6, 5), inputs: int = 3) -> MLP:
-    return MLP(inputs, hidden, 2, activation)
+def network(
+    activation: str, hidden: tuple[int, ...] = (6, 5), inputs: int = 3, *, linear: bool = False
+) -> MLP:
+    return MLP(inputs, hidden, 2, activation, linear=linear)
 
 
 def draws(net: MLP, count: int, seed: int = 0, spread: float = 1.5) -> np.ndarray:

@@ -46,13 +46,15 @@ def test_other_networks_are_refused_with_a_remedy():
         Spread(own)
 
 
-DEPTHS = [pytest.param(hidden, marks=pytest.mark.slow) for hidden in ((), (7,), (4, 4, 4))]
+# With a linear part and without.
+DEPTHS = [pytest.param(hidden, False, marks=pytest.mark.slow) for hidden in ((), (7,), (4, 4, 4))]
+DEPTHS += [((6, 5), False), ((6, 5), True), pytest.param((7,), True, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize("hidden", [(6, 5), *DEPTHS])
-def test_no_point_of_a_box_is_above_its_bound(activation, hidden):
-    net, count = network(activation, hidden), 64
+@pytest.mark.parametrize(("hidden", "linear"), DEPTHS)
+def test_no_point_of_a_box_is_above_its_bound(activation, hidden, linear):
+    net, count = network(activation, hidden, linear=linear), 64
     weights = draws(net, count)
     low, high = boxes(count, 3)
     bound = upper(Spread(net), weights, low, high)
@@ -63,7 +65,7 @@ def test_no_point_of_a_box_is_above_its_bound(activation, hidden):
 @pytest.mark.parametrize("kind", ["float64", "float32"])
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 def test_no_point_is_above_its_bound_where_the_weights_that_count_are_computed(activation, kind):
-    net, count = MLP(3, (6, 5), 2, activation, (1, -1, 0)), 64
+    net, count = MLP(3, (6, 5), 2, activation, (1, -1, 0), linear=True), 64
     weights = draws(net, count).astype(kind).astype(float)
     low, high = (ends.astype(np.float32).astype(float) for ends in boxes(count, 3))
     spread = Spread(net, float(np.finfo(kind).eps) / 2)
@@ -77,7 +79,7 @@ def test_no_point_is_above_its_bound_where_the_weights_that_count_are_computed(a
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_bounds_close_in_on_the_function_as_boxes_shrink(activation):
-    net = network(activation)
+    net = network(activation, linear=True)
     weights, center = draws(net, 64), np.random.default_rng(1).normal(size=(64, 3))
     there = values(net, weights, center[:, None])[:, 0] @ ROWS.T
     for radius, gap in ((1e-4, 1e-2), (1e-8, 1e-6), (0.0, 1e-11)):
@@ -159,8 +161,9 @@ def test_bounds_overlap_those_of_interval_arithmetic_and_are_tighter_on_small_bo
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_bounds_hold_for_what_is_computed_in_float32(activation):
-    net, count = network(activation), 64
+@pytest.mark.parametrize("linear", [False, True])
+def test_bounds_hold_for_what_is_computed_in_float32(activation, linear):
+    net, count = network(activation, linear=linear), 64
     weights = draws(net, count).astype(np.float32).astype(float)
     low, high = (end.astype(np.float32).astype(float) for end in boxes(count, 3))
     unit = float(np.finfo(np.float32).eps) / 2
@@ -172,9 +175,9 @@ def test_bounds_hold_for_what_is_computed_in_float32(activation):
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize("hidden", [(6, 5), *DEPTHS])
-def test_bounds_of_the_jacobian_hold_the_derivatives_at_every_point(activation, hidden):
-    net, count = network(activation, hidden), 64
+@pytest.mark.parametrize(("hidden", "linear"), DEPTHS)
+def test_bounds_of_the_jacobian_hold_the_derivatives_at_every_point(activation, hidden, linear):
+    net, count = network(activation, hidden, linear=linear), 64
     weights = draws(net, count)
     low, high = boxes(count, 3, seed=2)
     points = points_in(low, high, 40)
