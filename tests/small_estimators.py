@@ -57,7 +57,7 @@ def functions_in_numpy(model: OCBNNRegressor, frame: pd.DataFrame) -> np.ndarray
     for w in flat.astype(float):
         first, rest = w[: 4 * 4].reshape(4, 4), w[16:]
         hidden = np.tanh(inputs @ first + rest[:4])
-        outputs.append(hidden @ rest[4:8] + rest[8])
+        outputs.append(hidden @ rest[4:8] + inputs @ rest[8:12] + rest[12])
     return np.array(outputs) * schema.target.scale + schema.target.center
 
 

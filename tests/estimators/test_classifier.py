@@ -37,8 +37,8 @@ def twin_probabilities(model: OCBNNClassifier, frame: pd.DataFrame, outputs: int
     )
     result = []
     for w in model.posterior_.flat.astype(float):
-        hidden = np.tanh(inputs @ w[:8].reshape(2, 4) + w[8:12])
-        logits = hidden @ w[12 : 12 + 4 * outputs].reshape(4, outputs) + w[12 + 4 * outputs :]
+        read = np.column_stack([np.tanh(inputs @ w[:8].reshape(2, 4) + w[8:12]), inputs])
+        logits = read @ w[12:-outputs].reshape(4 + 2, outputs) + w[-outputs:]
         if outputs == 1:
             logits = np.column_stack([np.zeros(len(inputs)), logits])
         exponent = np.exp(logits - logits.max(axis=1, keepdims=True))

@@ -209,7 +209,8 @@ def test_a_network_sees_the_mean_and_what_was_missing(gaps):
     w = gaps.posterior_.flat.astype(float)
     first, rest = w[:, : 6 * 4].reshape(-1, 6, 4), w[:, 24:]
     hidden = np.tanh(inputs @ first + rest[:, None, :4])
-    outputs = (hidden @ rest[:, 4:8, None])[..., 0] + rest[:, 8:9]
+    read = np.concatenate([hidden, np.broadcast_to(inputs, (len(w), *inputs.shape))], axis=2)
+    outputs = (read @ rest[:, 4:14, None])[..., 0] + rest[:, 14:15]
     expected = outputs * schema.target.scale + schema.target.center
     np.testing.assert_allclose(gaps.sample_function(frame), expected, rtol=1e-9)
 
@@ -313,7 +314,8 @@ def test_a_label_that_the_fit_has_not_seen_is_none_of_the_known_levels(open_leve
     w = open_levels.posterior_.flat.astype(float)
     hidden = np.tanh(inputs @ w[:, :16].reshape(-1, 4, 4) + w[:, None, 16:20])
     target = open_levels.schema_.target
-    expected = ((hidden @ w[:, 20:24, None])[..., 0] + w[:, 24:25]) * target.scale + target.center
+    read = np.concatenate([hidden, np.broadcast_to(inputs, (len(w), *inputs.shape))], axis=2)
+    expected = ((read @ w[:, 20:28, None])[..., 0] + w[:, 28:29]) * target.scale + target.center
     found = open_levels.sample_function(frame.assign(ward="lab"))
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
