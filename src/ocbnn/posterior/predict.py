@@ -419,8 +419,8 @@ def entropy(probabilities: np.ndarray) -> np.ndarray:
 def point_within(
     at: RulesAt, values: Float[np.ndarray, "S b"], obeying: Bool[np.ndarray, "S b"], units: Units = RAW
 ) -> Float[np.ndarray, " b"]:
-    """The mean, in these units, of the draws that obey; where that violates a rule, of those within the allowed
-    component that holds most of them.
+    """The mean, in these units, of the draws that obey; where that violates a rule, of those within the
+    allowed component that holds most of them.
 
     Some rules cannot list the outputs they allow: where the mean of what obeys violates one, the draw nearest
     to that mean is taken.

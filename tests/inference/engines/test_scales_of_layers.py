@@ -1,4 +1,4 @@
-"""Where the prior learns scales of layers: engines that sample follow the model's own density, not a held one."""
+"""Where the prior learns scales of layers: engines that sample follow the model's own density."""
 
 from __future__ import annotations
 
