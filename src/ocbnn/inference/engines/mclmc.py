@@ -34,6 +34,7 @@ from jaxtyping import Array, Float
 from ocbnn.errors import InferenceError
 from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.base import Bias, Info, spread
+from ocbnn.inference.engines.tuning import first_settling
 from ocbnn.model.outputs import Precision
 
 MEMORY = 0.99
@@ -69,6 +70,13 @@ class Adapted(NamedTuple):
     level: Float[Array, " 2"]
     moments: tuple[Array, Array, Array]
     errors: Float[Array, " 2"]
+
+    def settling(self, warmup: int) -> Adapted:
+        """The same metric and step size at the beginning of the last part of the warm-up.
+
+        What is known of the error is forgotten: it was that of another density, with other strengths.
+        """
+        return self._replace(iteration=first_settling(warmup), level=jnp.zeros_like(self.level))
 
 
 class MclmcState(NamedTuple):
