@@ -15,7 +15,7 @@ from engines import Driven, context_of, drive, linear_gaussian
 from ocbnn.errors import InferenceError
 from ocbnn.inference import Settings, infer
 from ocbnn.inference.density import Context, Density
-from ocbnn.inference.engines.mclmc import MOST_BEYOND, Mclmc, MclmcState
+from ocbnn.inference.engines.mclmc import CAREFUL, MOST_BEYOND, Mclmc, MclmcState
 
 ENGINE = Mclmc(steps=10, warmup=300)
 UNPREPARED = Settings(warm=None, strength=None)
@@ -46,8 +46,15 @@ def test_the_moments_of_a_gaussian_are_right_within_a_few_percent(rule: bool) ->
 def test_kept_steps_have_the_energy_error_that_was_asked_for() -> None:
     for asked in (5e-4, 5e-3):
         total, count = np.asarray(driven(False, asked)[1].state.tuning.errors)
-        assert count == 10 * 2000
         assert asked / 3 < total / count < 3 * asked
+
+
+def test_careful_steps_have_no_part_in_the_energy_error_that_is_told() -> None:
+    _, count = np.asarray(driven(False)[1].state.tuning.errors)
+    draws = count / ENGINE.steps
+    assert draws == int(draws)
+    careful = 2000 - draws
+    assert abs(careful - CAREFUL * 2000) < 4 * np.sqrt(CAREFUL * (1 - CAREFUL) * 2000)
 
 
 def test_the_metric_is_the_variance_of_each_weight() -> None:
