@@ -25,8 +25,8 @@ POWERS = (0.99, 1.01)
 SENSITIVE = 0.05
 """Sensitivity from which an answer depends on what is scaled (Kallioinen et al. 2024)."""
 FAR_OUT = 0.95
-"""Violation under data alone from which they strongly disagree with a rule: the share of draws outside of what
-it allows, or the total variation from the distribution it asks for, which leaves 5% in common."""
+"""Violation under data alone from which they strongly disagree with a rule: the share of draws outside of
+what it allows, or the total variation from the distribution it asks for, which leaves 5% in common."""
 DISAGREE = "the data strongly disagree with this rule"
 
 
