@@ -53,6 +53,7 @@ DIAGNOSTICS = (
     "stuck",
     "discrepancy",
     "bias",
+    "rhat_of_scales",
 )
 """What of a run's diagnostics it remembers."""
 
