@@ -278,7 +278,7 @@ def hyperparameter_values(
 
 
 def rhat_of_scales(model: Model, draws: Float[np.ndarray, "chains draws size"]) -> dict[str, float]:
-    """R-hat of the log scale of each layer, by its name; nothing where no scales are learnt, or of no draws."""
+    """R-hat of the log scale of each layer by its name; empty without learnt scales, or draws."""
     if not (isinstance(model.base, LayerScales) and draws.size):
         return {}
     weights = np.asarray(draws, dtype=float)[..., : model.network.size]

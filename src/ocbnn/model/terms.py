@@ -265,7 +265,7 @@ class GaussianMixture:
         several = peaks is not None and bool(np.any(np.sum(np.asarray(peaks.weights) > 0, axis=-1) > 1))
         if self.sigma is None and several and rule.strength < 1.0:
             raise ModelError(
-                f"The strength of a rule of several values is at least 1, not {rule.strength:g}: below, their "
+                f"The strength of a rule of several values is at least 1, not {rule.strength:g}: below, the "
                 "stated shares would not hold. Give 1 or more, a wider margin, or no strength."
             )
         return replace(self, unit=1.0 / rule.target.scale)
