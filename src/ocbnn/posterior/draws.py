@@ -347,7 +347,8 @@ def data_choices(model: Model, outcomes: Sequence[RuleOutcome]) -> list[str]:
         found = "found by pilots" if known.get(name) else "given, or its term's own"
         drawn = _drawn(term, rule["points"] - rule["points_found"])
         said.append(
-            f"{name}: {drawn} and {rule['points_found']:,} found where networks broke it; strength {rule['strength']:.4g}, {found}"
+            f"{name}: {drawn} and {rule['points_found']:,} found where networks broke it; "
+            f"strength {rule['strength']:.4g}, {found}"
         )
         lacking = 0 if coded is None else int(term.rule.lacks_value(coded, schema).sum())
         if lacking:
