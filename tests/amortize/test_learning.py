@@ -8,6 +8,7 @@ import pytest
 from amortized_cases import CLASSES, HIRING, LINE, SIGN_RULE, SMALL, learnt
 from ocbnn.amortize import AmortizedPrior, Learning
 from ocbnn.amortize.findings import (
+    RuleFinding,
     checked,
     chosen_concentration,
     concentrated,
@@ -94,6 +95,38 @@ def test_concentration_is_the_smallest_that_keeps_the_rules():
     assert found >= 5.0
     assert chosen_concentration(gaussian, lambda each: True) == 1.0
     assert chosen_concentration(gaussian, lambda each: False) == 1.0
+
+
+def test_a_verdict_rests_on_other_draws_than_those_that_the_concentration_was_chosen_by(sign_prior):
+    """Draws that chose a concentration keep the rules by choice."""
+    (finding,), (term,) = sign_prior.findings.rules, sign_prior.learnt
+    model = Model.build(schema=LINE, base=sign_prior, noise=0.1)
+    chosen, judged = (
+        checked(model, sign_prior.gaussian, term, observation=False, seed=0, purpose=purpose)
+        for purpose in ("concentration", "findings")
+    )
+    assert chosen.violation.value <= chosen.tolerance
+    assert finding.check.violation == judged.violation
+    assert finding.check.violation.value > 0.0
+    assert finding.check.violation != chosen.violation
+
+
+def test_a_violation_within_the_tolerance_whose_interval_is_beyond_it_is_not_met():
+    def found(tolerance: float) -> RuleFinding:
+        rule = parse_rule("always y <= 3", LINE, tolerance=tolerance)
+        model = Model.build(schema=LINE, rules=[rule], hidden=(), noise=0.1)
+        gaussian = DiagonalGaussian(np.zeros(2), np.array([1e-3, 1.3]))
+        check = checked(model, gaussian, model.terms[0], observation=False, seed=0)
+        return RuleFinding(check, check.violation.value, 0.0)
+
+    value, low, high, _ = found(0.01).check.violation
+    assert low < value < high
+    between = found(0.5 * (value + high))
+    assert between.check.violation.value < between.check.tolerance
+    assert not between.met
+    assert str(between).startswith("not shown")
+    assert found(1.01 * high).met
+    assert found(0.99 * low).check.verdict == "unmet"
 
 
 def test_observations_break_rules_more_often_than_functions(sign_prior):

@@ -38,7 +38,7 @@ from ocbnn.model import Model
 from ocbnn.model.likelihoods import Gaussian
 from ocbnn.model.networks import MLP
 from ocbnn.model.outputs import model_outputs
-from ocbnn.model.priors import IsotropicGaussian
+from ocbnn.model.priors import IsotropicGaussian, LayerScales
 
 
 class TestVerdictOnChains:
@@ -407,6 +407,21 @@ class TestRuns:
             divergences=np.zeros(4, dtype=int),
             trace=np.zeros(0),
         )
+
+    def test_learnt_scales_of_layers_are_reported_by_name_and_are_no_part_of_the_verdict(self) -> None:
+        network = MLP(1, (2,), 1)
+        base = LayerScales((4, 3), 1.0, 4.0)
+        model = Model.build(frame=self.FRAME, target="y", network=network, base=base, noise=0.5)
+        generator = np.random.default_rng(0)
+        draws, values = generator.normal(size=(4, 250, 7)), generator.normal(size=(4, 250, 8))
+        draws[0, :, :4] *= 3.0  # one chain has a hidden layer of another scale, and the same functions
+        found = self.judged(model, draws, values, np.linspace(-1, 1, 8)[:, None])
+        assert found.converged
+        assert list(found.rhat_of_scales) == ["hidden layer 1", "output layer"]
+        hidden, output = found.rhat_of_scales.values()
+        assert hidden > 1.3 > 1.02 > output
+        other = Model.build(frame=self.FRAME, target="y", network=network, noise=0.5)
+        assert self.judged(other, draws, values, np.linspace(-1, 1, 8)[:, None]).rhat_of_scales == {}
 
     def test_infer_judges_learnt_noise(self) -> None:
         model = Model.build(frame=self.FRAME, target="y", hidden=(2,))

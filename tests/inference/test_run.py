@@ -24,7 +24,7 @@ from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.progress import Tick
 from ocbnn.model import Model
-from ocbnn.model.networks import FunctionNetwork
+from ocbnn.model.networks import MLP, FunctionNetwork
 from ocbnn.model.priors import IsotropicGaussian, LayerScales
 from small_runs import QUICK, SHORT, X, figure_1b
 
@@ -457,3 +457,14 @@ def test_a_model_is_inferred_in_one_precision_and_then_in_another() -> None:
     infer(model, Bbb(steps=10), draws=10, prepare_with=settings)
     exact = infer(model, Hmc(warmup=10), chains=2, draws=10, prepare_with=settings)
     assert exact.draws.dtype == np.float64
+
+
+def test_a_model_whose_layers_have_an_order_of_their_own_runs_in_one_precision_after_the_other():
+    frame = pd.DataFrame({"x": np.linspace(-1, 1, 12), "y": np.linspace(0, 1, 12)})
+    network = MLP(1, (4,), 1)
+    base = LayerScales((8, 5), 1.0, 8.0, order=np.arange(13)[::-1])
+    model = Model.build(frame=frame, target="y", network=network, base=base, noise=0.3)
+    quick = Settings(warm=None, strength=None)
+    for engine in (Ensemble(steps=5), Hmc(warmup=5), Ensemble(steps=5)):
+        result = infer(model, engine, draws=5, chains=2, prepare_with=quick)
+        assert np.isfinite(result.draws).all()

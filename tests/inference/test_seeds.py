@@ -13,7 +13,9 @@ from ocbnn import seeds
 from ocbnn.amortize.learning import Learning
 from ocbnn.amortize.prior import AmortizedPrior
 from ocbnn.inference import Settings, infer
+from ocbnn.inference.engines import mclmc
 from ocbnn.inference.engines.hmc import Hmc
+from ocbnn.inference.engines.mclmc import Mclmc
 from ocbnn.inference.engines.sgld import Sgld
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.warmstart import WarmStart
@@ -96,9 +98,14 @@ def assert_distinct(consumed: Consumed, users_seeds: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "engine", [Hmc(warmup=30, max_steps=20), pytest.param(Sgld(warmup=50), marks=pytest.mark.slow)]
+    ("engine", "pilots"),
+    [
+        (Hmc(warmup=30, max_steps=20), 2),
+        (Mclmc(steps=2, warmup=30), 1),
+        pytest.param(Sgld(warmup=50), 2, marks=pytest.mark.slow),
+    ],
 )
-def test_all_seeds_that_runs_of_neighbouring_seeds_consume_are_distinct(consumed, engine):
+def test_all_seeds_that_runs_of_neighbouring_seeds_consume_are_distinct(consumed, engine, pilots):
     settings = Settings(WarmStart(steps=30), StrengthSearch(rounds=3, effective=1.0, most=50))
     users = (1000, 1001)  # constants of the code are smaller
     model = line((3,))
@@ -107,7 +114,39 @@ def test_all_seeds_that_runs_of_neighbouring_seeds_consume_are_distinct(consumed
     assert_distinct(consumed, users)
     purposes = {purpose for seed, purpose, *_ in consumed.derived if seed == 1000}
     assert {"start", "found points", "pilot", "pilot check", "steps", "probes", "verdict"} <= purposes
-    assert (1000, "pilot", 1) in consumed.derived
+    assert (1000, "pilot", pilots - 1) in consumed.derived
+
+
+def test_no_two_steps_of_any_chain_or_pilot_of_mclmc_have_the_same_key(monkeypatch):
+    """Of the noise of every step, and of the choice of careful draws."""
+    seen: list[tuple[int, ...]] = []
+    integrator, bernoulli = mclmc.integrators.with_isokinetic_maruyama, jax.random.bernoulli
+
+    def note(key):
+        jax.debug.callback(lambda data: seen.append(tuple(np.ravel(data).tolist())), jax.random.key_data(key))
+
+    def noted_integrator(integrate):
+        step = integrator(integrate)
+
+        def noted(chain, step_size, length, key):
+            note(key)
+            return step(chain, step_size, length, key)
+
+        return noted
+
+    def noted_bernoulli(key, *args, **options):
+        note(key)
+        return bernoulli(key, *args, **options)
+
+    monkeypatch.setattr(mclmc.integrators, "with_isokinetic_maruyama", noted_integrator)
+    monkeypatch.setattr(jax.random, "bernoulli", noted_bernoulli)
+    settings = Settings(WarmStart(steps=30), StrengthSearch(rounds=1, effective=1.0, most=50))
+    engine = Mclmc(steps=2, warmup=40)
+    infer(line((3,)), engine, chains=4, draws=50, seed=0, cores=2, prepare_with=settings)
+    jax.effects_barrier()
+    # Two groups of two chains: pilot and kept run, each at least a chunk of warm-up and one of draws.
+    assert len(seen) >= 4 * 50 * (4 * engine.steps + 2)
+    assert len(set(seen)) == len(seen)
 
 
 @pytest.mark.slow

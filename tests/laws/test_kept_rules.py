@@ -9,13 +9,16 @@ from __future__ import annotations
 from functools import cache
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from jaxtyping import Array
 
-from law_fits import Answers, answers, difference
+from law_fits import Answers, answers, difference, unseen
 from ocbnn import OCBNNClassifier, OCBNNRegressor
 from ocbnn.model.conditional import Scoring, rule_terms
+from ocbnn.posterior.draws import Posterior
 from ocbnn.rules.parse import parse_rule
 from small_estimators import small_classifier, small_regressor
 
@@ -62,6 +65,7 @@ CLASS_PROBES = pd.DataFrame(
 )
 
 CASES = {
+    "the bound of the review": (pressures, PRESSURE_PROBES, "if dose > 6 then pressure >= 60"),
     "a bound that the data keep": (pressures, PRESSURE_PROBES, "if dose > 6 then pressure >= 20"),
     "a bound out of sight": (pressures, PRESSURE_PROBES, "if dose > 6 then pressure >= -100000"),
     "wide bounds in a gap": (gap, GAP_PROBES, "if -0.3 <= x <= 0.3 then -1000 <= y <= 1000"),
@@ -70,48 +74,68 @@ CASES = {
 }
 
 
+def scored(posterior: Posterior, text: str, holds: str) -> tuple[float, float]:
+    """The largest margin of a rule, in thicknesses of its wall, and the least log-density, over all draws."""
+    model = posterior.model
+    rule = parse_rule(text, model.schema, holds=holds)
+    with jax.enable_x64(True):
+        (term,) = rule_terms([rule], model.schema, Scoring(), bounded=True)
+
+        def one(w: Array) -> tuple[Array, Array]:
+            values = model.function(w, term.points.inputs)
+            return rule.requirement.margin(term.points.demand, values), term.log_density(values, term.points)
+
+        margins, scores = map(np.asarray, jax.lax.map(one, jnp.asarray(posterior.flat, float)))
+    thickness = term.term.scale / np.sqrt(float(term.points.strength))
+    return float(np.max(margins)) / thickness, float(np.min(scores))
+
+
+@pytest.mark.parametrize("holds", ["on average", "everywhere"])
 @pytest.mark.parametrize("case", CASES)
-def test_the_rule_adds_exactly_nothing_where_every_draw_keeps_it(case):
+def test_the_rule_adds_exactly_nothing_where_every_draw_keeps_it(case, holds):
     table, _, text = CASES[case]
     X, y = table()
     make = small_classifier if y.dtype.kind != "f" else small_regressor
-    posterior = make(chains=8).fit(X, y).posterior_
-    model, draws = posterior.model, posterior.flat
-    with jax.enable_x64(True):
-        (term,) = rule_terms([parse_rule(text, model.schema)], model.schema, Scoring(), bounded=True)
-        margins = -np.inf
-        scored = []
-        for w in draws:
-            values = model.function(w, term.points.inputs)
-            margins = np.maximum(margins, term.rule.requirement.margin(term.points.demand, values))
-            scored.append(float(term.log_density(values, term.points)))
-    thickness = term.term.scale / np.sqrt(float(term.points.strength))
-    assert (margins < -3 * thickness).all()  # the rows keep the rule by themselves
-    assert scored == [0.0] * len(draws)
+    margin, score = scored(make(chains=8).fit(X, y).posterior_, text, holds)
+    assert margin < -3.0  # the rows keep the rule by themselves
+    assert score == 0.0
 
 
 @cache
-def fitted(case: str, ruled: bool) -> Answers:
+def fitted(case: str, ruled: bool) -> tuple[Answers, tuple[float, ...]]:
+    """Answers of whole fits, and of those without the rule the largest margins in thicknesses."""
     table, probes, rule = CASES[case]
     X, y = table()
     estimator = OCBNNClassifier if y.dtype.kind != "f" else OCBNNRegressor
+    margins: list[float] = []
+
+    class Watched(estimator):  # type: ignore[valid-type, misc]
+        def fit(self, X, y, **run):
+            super().fit(X, y, **run)
+            if not ruled:
+                margins.append(scored(self.posterior_, rule, "on average")[0])
+            return self
+
     seeds = range(100 * ruled, 100 * ruled + FITS)
-    return answers(
-        lambda seed: estimator(rules=[rule] if ruled else [], random_state=seed), X, y, probes, seeds
+    made = answers(
+        lambda seed: Watched(rules=[rule] if ruled else [], random_state=seed), X, y, probes, seeds
     )
+    return made, tuple(margins)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_rules_that_are_kept_anyway_change_nothing(case):
-    found = difference(fitted(case, False), fitted(case, True))
-    print(case, found)
+    (without, margins), (ruled, _) = fitted(case, False), fitted(case, True)
+    assert len(margins) == FITS
+    assert max(margins) < -3.0  # the premise, of the very fits that are compared
+    found = difference(without, ruled)
+    print(case, found, max(margins))
     assert found.precise, str(found)
     assert found.none, str(found)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_a_planted_shift_of_three_tenths_of_a_standard_deviation_is_seen(case):
-    found = difference(fitted(case, False), fitted(case, True).moved(0.3))
-    assert not found.none, str(found)
+def test_a_planted_defect_at_any_probe_is_seen_in_mean_and_band(case):
+    assert unseen(fitted(case, False)[0], fitted(case, True)[0]) == []

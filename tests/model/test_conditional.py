@@ -280,6 +280,17 @@ class TestFoundPointsOfARuleThatHoldsEverywhere:
         np.testing.assert_allclose(small, 1.0)  # of a sum, where nothing is violated yet
 
     @pytest.mark.parametrize("holds", ["on average", "everywhere"])
+    def test_a_rule_that_is_kept_by_three_thicknesses_adds_exactly_nothing(self, schema, holds):
+        rule = parse_rule("always y <= 2", schema, holds=holds)
+        prior = prior_of_constraints([rule], schema, Gaussian(0.1), points=10)
+        (term,) = prior.terms
+        thickness = term.term.scale / np.sqrt(term.points.strength)
+        (limit,) = set(np.ravel(term.points.demand[1]))
+        inside = limit - 3.0001 * thickness
+        assert float(term.log_density(jnp.full(10, inside), term.points)) == 0.0
+        assert float(term.log_density(jnp.full(10, limit), term.points)) < 0.0
+
+    @pytest.mark.parametrize("holds", ["on average", "everywhere"])
     def test_they_share_half_of_the_weight_and_the_worst_has_all_of_it(self, schema, holds):
         rule = parse_rule("always y <= 2", schema, holds=holds)
         prior = prior_of_constraints([rule], schema, Gaussian(0.1), points=10)

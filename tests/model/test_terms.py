@@ -228,6 +228,16 @@ def test_at_any_strength_each_value_has_the_mass_that_was_stated(values, weights
     np.testing.assert_allclose(masses, weights, rtol=1e-9)
 
 
+def test_less_strength_than_keeps_the_stated_shares_is_refused_for_several_values():
+    """At s = 0.5 the share of 0.7 would be 0.58."""
+    several, one = (_of_case(case, 0.5) for case in ("values", "value"))
+    with pytest.raises(ModelError, match=r"at least 1, not 0\.5.*Give 1 or more"):
+        GaussianMixture().calibrated(several)
+    assert GaussianMixture().calibrated(one).sigma is None
+    assert GaussianMixture(sigma=0.5).calibrated(several).sigma == 0.5
+    assert GaussianMixture().calibrated(_of_case("values", 1.0)).sigma is None
+
+
 @pytest.mark.parametrize("strength", [1.0, 10.0, 1e3])
 def test_strength_narrows_every_component_as_its_square_root(strength):
     places = np.linspace(1.0, 4.0, 600_001)
@@ -384,6 +394,10 @@ def test_a_sum_of_gaussians_scores_a_breaking_output_above_an_obeying_one_which_
     paper, ours = GaussianMixture(sigma=0.5), GaussianMixture()
     assert paper.log_density(rule, demand, obeying, 1.0) < paper.log_density(rule, demand, breaking, 1.0)
     assert ours.log_density(rule, demand, obeying, 1.0) > ours.log_density(rule, demand, breaking, 1.0)
+
+
+def _of_case(case_name, strength):
+    return _setting(CASES[case_name].requirement, CASES[case_name].demand, strength=strength)
 
 
 def _setting(requirement, demand, *, bounded=True, strength=10.0, target=None):

@@ -21,6 +21,7 @@ from ocbnn.inference.warmstart import WarmStart, with_found
 from ocbnn.model import Data, Model
 from ocbnn.posterior.draws import Posterior, data_choices, data_hash, function_draws, rule_provenance
 from ocbnn.posterior.enforce import truncate
+from ocbnn.regions import SAMPLERS
 from ocbnn.rules.parse import parse_rule
 from ocbnn.schema import Schema
 from posterior_cases import NOISE, SCALE, class_constants, constants, lines, random_posterior
@@ -116,10 +117,41 @@ def test_every_choice_that_depends_on_the_rows_is_told():
     assert f"y is modelled as (y − {target.center:.4g}) / {sd}: its mean and standard deviation" in others
     assert f"the noise of y is half-normal a priori with the scale {sd}" in others
     strength = float(rule.points.strength)
-    points = "10 points drawn and 3 found where networks broke it"
+    points = "10 points drawn by the sampler 'sobol' and 3 found where networks broke it"
     assert others[-1] == f"{rules[0]}: {points}; strength {strength:.4g}, found by pilots"
     raw = Model.build(frame=frame, schema=schema, hidden=(), noise=0.1, standardize=False)
     assert data_choices(raw, ()) == []
+
+
+@pytest.mark.parametrize("sampler", [None, *SAMPLERS])
+def test_points_drawn_from_rows_are_a_choice_that_depends_on_the_data(result, sampler):
+    """In two columns the default is not to look at rows; whether points depend on them is tried."""
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": generator.normal(size=60), "b": generator.normal(size=60)})
+    frame["y"] = frame["a"]
+    schema = Schema.infer(frame, target="y")
+    options = {"schema": schema, "rules": ["if a > 0 then y >= -5"], "hidden": (), "points": 10}
+    half, whole = (
+        Model.build(frame=some, sampler=sampler, strength=100.0, **options) for some in (frame[:30], frame)
+    )
+    depends = not np.array_equal(half.terms[0].points.coded, whole.terms[0].points.coded)
+    assert whole.terms[0].uses_rows == depends
+    (said,) = [each for each in data_choices(whole, ()) if each.startswith("if a > 0")]
+    name = sampler or "sobol"
+    assert f"10 points drawn by the sampler '{name}'{' from rows' * depends} and" in said
+    given = replace(result, model=whole, rules=(), draws=np.zeros((1, 5, whole.size)))
+    provenance = Posterior.from_result(given).provenance
+    assert (provenance["empirical_prior"] is not None) == depends
+    assert provenance["rules"][0]["sampler"] == name
+
+
+def test_a_population_of_rows_is_a_choice_that_depends_on_the_data():
+    frame = pd.DataFrame({"group": ["a", "b"] * 20, "x": np.arange(40.0), "y": np.arange(40.0)})
+    rules = ["always mean y is equal over group within 0.1"]
+    model = Model.build(frame=frame, target="y", rules=rules, hidden=())
+    (said,) = [each for each in data_choices(model, ()) if "is equal over" in each]
+    assert "40 rows of the table and 0 found" in said
+    assert model.terms[0].uses_rows
 
 
 def test_found_points_are_counted_without_corners_and_without_places_still_free(frame):

@@ -159,6 +159,13 @@ def test_the_point_prediction_of_kept_draws_is_the_mean_of_the_larger_component(
     np.testing.assert_allclose(prediction.function.mean, 2.16)
 
 
+def test_the_point_prediction_of_kept_draws_is_their_mean_where_that_is_allowed():
+    values = np.repeat([0.0, 2.4], [51, 49])[None]
+    kept = reject(constants(values, ["always y <= 1 or y >= 1.1"]), points=20).posterior
+    assert kept.kept.all()
+    np.testing.assert_allclose(predict(kept, ROWS).point, 1.176)
+
+
 def test_the_label_predicted_by_kept_draws_is_the_best_allowed_one():
     drawn = np.array([[[0.46, 0.10, 0.44], [0.10, 0.46, 0.44]]])
     posterior = class_constants(drawn, ["always label in {blue, green}"])

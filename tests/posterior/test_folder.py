@@ -475,7 +475,7 @@ def test_a_hostile_description_is_refused_before_anything_is_allocated(saved, ca
 
 def test_a_saved_network_has_no_field_of_earlier_versions(saved):
     network = json.loads((saved / "model.json").read_text())["network"]
-    assert sorted(network) == ["activation", "hidden", "inputs", "kind", "outputs", "signs"]
+    assert sorted(network) == ["activation", "hidden", "inputs", "kind", "linear", "outputs", "signs"]
 
 
 def test_a_sparse_file_of_a_terabyte_is_not_read(saved):

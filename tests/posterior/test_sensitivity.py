@@ -143,6 +143,26 @@ def test_data_that_pull_away_from_a_rule_strongly_disagree_with_it():
     assert "to the rule, " in str(found)
 
 
+@pytest.mark.parametrize(
+    ("rule", "strength", "disagree"),
+    [
+        ("always y ~ Normal(0.5, 0.3)", None, False),  # 57% of total variation from what data alone say
+        ("always y ~ Normal(3, 1)", None, False),
+        ("always y ~ Normal(5, 1)", None, True),
+        ("always y >= 0.2", 30.0, False),  # a standard deviation of Φ or so
+        ("always y >= 0.8", 10.0, True),
+    ],
+)
+def test_rule_and_data_disagree_strongly_only_where_data_alone_put_nearly_all_outside(
+    rule, strength, disagree
+):
+    found = of(rule, 1.0, strength=strength)
+    assert found.sensitivity.rule > SENSITIVE < found.sensitivity.data
+    assert (found.violation_without.low > 0.95) == disagree
+    both = ("this rule shapes the answer here", "the data strongly disagree with this rule")
+    assert found.sensitivity.verdict == both[disagree]
+
+
 def test_a_rule_where_data_say_little_decides_the_answer():
     found = of("always y ~ Normal(1, 0.05)", 200.0)
     assert found.sensitivity.rule > SENSITIVE > found.sensitivity.data

@@ -10,7 +10,7 @@ Chains are counted from 1 in sentences, and from 0 in fields.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from ocbnn.inference.engines.base import Bias, Engine
 from ocbnn.inference.engines.stein import kernel_stein_discrepancy
 from ocbnn.inference.probes import probe_inputs, probe_places
 from ocbnn.model import Data, Model
+from ocbnn.model.priors import LayerScales
 
 SCORED_ROWS = 4096
 
@@ -90,6 +91,9 @@ class Diagnostics:
         stuck: chains that hardly move.
         discrepancy: kernel Stein discrepancy, of particles only.
         bias: what an engine that is not exact knows of how far its draws are from the posterior.
+        rhat_of_scales: of the log scale of each layer, by its name, where the prior learns scales; of chains
+            only. No part of the verdict: scales are functions of the weights, and like these they may differ
+            between chains that are the same function. Intervals rest on the function and its noise.
     """
 
     status: str
@@ -104,6 +108,7 @@ class Diagnostics:
     stuck: tuple[int, ...] = ()
     discrepancy: float | None = None
     bias: str = ""
+    rhat_of_scales: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def worst_rhat(self) -> float:
@@ -137,7 +142,7 @@ def diagnose_run(
     """The verdict on a run of any engine."""
     if engine.has_chains:
         names = hyperparameter_names(model)
-        return diagnose(
+        found = diagnose(
             values,
             place=probe_places(model, probes, values.shape[-1], names),
             probes=len(probes),
@@ -148,6 +153,7 @@ def diagnose_run(
             bias=bias,
             criteria=criteria,
         )
+        return replace(found, rhat_of_scales=rhat_of_scales(model, draws))
     finite = bool(np.isfinite(values).all())
     if engine.name == "svgd":
         particles = jnp.asarray(draws.reshape(-1, draws.shape[-1]))
@@ -269,6 +275,15 @@ def hyperparameter_values(
         return jnp.stack(list(model.hyperparameters(w).values()))
 
     return np.asarray(jax.vmap(jax.vmap(one))(jnp.asarray(draws)))
+
+
+def rhat_of_scales(model: Model, draws: Float[np.ndarray, "chains draws size"]) -> dict[str, float]:
+    """R-hat of the log scale of each layer by its name; empty without learnt scales, or draws."""
+    if not (isinstance(model.base, LayerScales) and draws.size):
+        return {}
+    weights = np.asarray(draws, dtype=float)[..., : model.network.size]
+    found = _mixing_with_constants(np.log(model.base.scales(weights))).rhat
+    return dict(zip(model.base.names, found.tolist(), strict=True))
 
 
 def worst_ess(values: Values) -> float:

@@ -37,7 +37,6 @@ from ocbnn.checking.search import searchable
 from ocbnn.inference.density import Context, Prepared, Strengths
 from ocbnn.inference.diagnostics import worst_ess
 from ocbnn.inference.engines.base import Engine
-from ocbnn.inference.engines.tuning import settling
 from ocbnn.inference.loop import Loop, RunOptions
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.result import RuleOutcome
@@ -117,7 +116,7 @@ class StrengthSearch:
             checks = [check for check, _ in findings]
             prepared.seconds["compile"] = prepared.seconds.get("compile", 0.0) + loop.compile_seconds
             if engine.has_chains and not engine.stochastic:
-                settled = [settling(state.tuning, engine.warmup) for state in loop.states]
+                settled = [state.tuning.settling(engine.warmup) for state in loop.states]
                 prepared = replace(prepared, tunings=[jax.tree.leaves(tuning) for tuning in settled])
             rules = prepared.model.terms
             met = [check.shown_within(self.aim * check.tolerance) for check in checks]

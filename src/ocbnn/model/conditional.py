@@ -33,11 +33,15 @@ from ocbnn.seeds import seed_for
 
 Reduction = Literal["sum", "mean"]
 REFERENCE_POINTS = 128
-EVERYWHERE_LEAD = 3.5
+POPULATION = "population"
+"""Instead of a sampler's name, where the points of a rule are rows of the table themselves."""
+EVERYWHERE_LEAD = 3.0
 """Thicknesses of a wall before the boundary, for rules that are to hold everywhere.
 
-Where data push against a rule, all draws lie in its wall. Of these a normal tail violates: 29% with the lead
-of 1.5 that keeps a rule on average, 1% with this one. More strength alone would not change that share.
+Where data push against a rule, all draws lie in its wall, and more strength alone does not change which
+share of them violates. Of half a normal whose standard deviation is the wall's thickness, 13% lie beyond the
+lead of 1.5 that keeps a rule on average, and 0.3% beyond this one. It is not larger: a rule that a function
+keeps by three thicknesses adds nothing.
 """
 
 
@@ -156,6 +160,19 @@ class RuleTerm:
         """The violation its author accepts."""
         return self.rule.effective_tolerance
 
+    @property
+    def sampled_by(self) -> str:
+        """The name of the sampler that its points come from, or `POPULATION`."""
+        if _population(0, self.rule, self.schema, self.data, self.sampler) is not None:
+            return POPULATION
+        data = None if self.data is None else self.data[self.schema.complete(self.data)]
+        return self.sampler or regions.default_sampler(self.rule.region, self.schema, data)
+
+    @property
+    def uses_rows(self) -> bool:
+        """Whether the points it is scored at depend on rows of the table, besides those that were found."""
+        return self.data is not None and self.sampled_by not in regions.WITHOUT_ROWS
+
     def at(
         self,
         coded: Float[np.ndarray, "T Q"],
@@ -263,19 +280,31 @@ def rule_points(
     They depend on the seed and on the region's geometry alone: not on how the rule is written, in which
     units, or in which order the columns stand. A population may be rows of the data.
     """
-    if rule.requirement.inputs is None and data is not None and sampler is None:
-        inside = data[rule.region.contains(data, schema) & schema.complete(data)]
-        chosen = (
-            rule.requirement.population(inside, schema, np.random.default_rng(seed)) if len(inside) else None
-        )
-        if chosen is not None:
-            return chosen
+    population = _population(seed, rule, schema, data, sampler)
+    if population is not None:
+        return population
     coded = regions.sample(seed, rule.region, schema, data, count, sampler)
     further = rule.requirement.coordinates
     if not further:
         return coded
     generator = seed if isinstance(seed, np.random.Generator) else np.random.default_rng((seed, 7))
     return np.concatenate([coded, generator.random((count, further))], axis=1)
+
+
+def _population(
+    seed: Any,
+    rule: Constraint,
+    schema: Schema,
+    data: Float[np.ndarray, "n Q"] | None,
+    sampler: str | None,
+) -> Float[np.ndarray, "rows Q"] | None:
+    """The rows that are the population of a rule about one; None where points are sampled."""
+    if rule.requirement.inputs is not None or data is None or sampler is not None:
+        return None
+    inside = data[rule.region.contains(data, schema) & schema.complete(data)]
+    if not len(inside):
+        return None
+    return rule.requirement.population(inside, schema, np.random.default_rng(seed))
 
 
 def rule_vertices(rule: Constraint, schema: Schema) -> Float[np.ndarray, "corners coordinates"]:

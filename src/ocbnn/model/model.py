@@ -217,7 +217,10 @@ class Model:
         return self.likelihood.function(self.apply(w, x))
 
     def hyperparameters(self, w: Float[Array, " size"]) -> dict[str, Array]:
-        """What is learnt besides the weights, by name: noise. (Scales of layers are integrated out.)"""
+        """What is learnt besides the weights, by name: noise.
+
+        Scales of layers are integrated out: they are functions of the weights, and not judged with these.
+        """
         _, parameters = self.split(w)
         named: dict[str, Array] = {}
         name = "log noise" if isinstance(self.likelihood, Gaussian) else "parameter of the likelihood"

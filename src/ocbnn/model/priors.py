@@ -143,7 +143,8 @@ class LayerScales:
             order = np.asarray(self.order)
             if not np.array_equal(np.sort(order), np.arange(self.size)):
                 raise ModelError(f"order names each of the {self.size} weights once, by its place in w.")
-            object.__setattr__(self, "order", order)
+            # The same type in every precision: JAX keeps constants as it has first seen them.
+            object.__setattr__(self, "order", order.astype(np.int32))
         hidden = (f"hidden layer {place}" for place in range(1, len(self.layers)))
         names = tuple(self.names) or (*hidden, "output layer")
         if len(names) != len(self.layers):

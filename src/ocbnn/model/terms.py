@@ -239,8 +239,8 @@ class GaussianMixture:
 
     Under a flat base prior the share of each value is its weight as long as the values are further apart than
     their components are wide; what two components share counts once, in the larger of the two. Below s = 1,
-    where only a warm start or a user goes, the log-density at s = 1 is multiplied by s: components wider than
-    their margins could keep either masses or levels, not both.
+    where only a warm start goes, the log-density at s = 1 is multiplied by s: components wider than their
+    margins could keep either masses or levels, not both. So no rule of several values is given less than 1.
 
     Args:
         sigma: σ_C in raw units, a standard deviation: the paper's log Σ_k ω_k N(y; y_k, σ_C²/s) instead. It
@@ -261,6 +261,13 @@ class GaussianMixture:
         return requirement.peaks(demand) is not None
 
     def calibrated(self, rule: Calibration) -> GaussianMixture:
+        peaks = rule.requirement.peaks(rule.demand)
+        several = peaks is not None and bool(np.any(np.sum(np.asarray(peaks.weights) > 0, axis=-1) > 1))
+        if self.sigma is None and several and rule.strength < 1.0:
+            raise ModelError(
+                f"The strength of a rule of several values is at least 1, not {rule.strength:g}: below, the "
+                "stated shares would not hold. Give 1 or more, a wider margin, or no strength."
+            )
         return replace(self, unit=1.0 / rule.target.scale)
 
     def log_density(self, requirement: Requirement, demand: Any, value: Array, strength: Strength) -> Array:

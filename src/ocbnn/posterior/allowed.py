@@ -320,7 +320,7 @@ def _within(probabilities: np.ndarray, members: np.ndarray, low: float, high: fl
 
 
 def _programme(
-    start: np.ndarray, rivals: np.ndarray, possible: np.ndarray, leader: int, chosen: list, room: float
+    start: np.ndarray, rivals: np.ndarray, possible: np.ndarray, leader: int, chosen: list[Any], room: float
 ) -> tuple[float, np.ndarray] | None:
     classes = len(start)
     rows, limits = [], []

@@ -28,7 +28,7 @@ from ocbnn.errors import OCBNNError
 from ocbnn.inference.engines import ENGINES
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.model import Data, Model, outputs
-from ocbnn.model.conditional import RuleTerm
+from ocbnn.model.conditional import POPULATION, RuleTerm
 from ocbnn.model.likelihoods import Gaussian, VaryingGaussian
 from ocbnn.model.networks import as_key
 from ocbnn.model.outputs import precision
@@ -53,6 +53,7 @@ DIAGNOSTICS = (
     "stuck",
     "discrepancy",
     "bias",
+    "rhat_of_scales",
 )
 """What of a run's diagnostics it remembers."""
 
@@ -293,6 +294,7 @@ def rule_provenance(rule: RuleTerm) -> dict[str, Any]:
         "tolerance": rule.tolerance,
         "strength": float(np.asarray(rule.points.strength)),
         "term": rule.term.name,
+        "sampler": rule.sampled_by,
         "points": int(np.count_nonzero(rule.points.weights)),  # places kept for points to find weigh nothing
         "points_found": int(np.count_nonzero(np.asarray(rule.points.weights)[rule.drawn + rule.corners :])),
         "learnt": False,
@@ -301,8 +303,8 @@ def rule_provenance(rule: RuleTerm) -> dict[str, Any]:
 
 
 EMPIRICAL = (
-    "Points found by ascent and strengths found by pilots depend on the data, so this prior is empirical; "
-    "both were frozen before any draw was kept."
+    "Points taken from rows or found by ascent, and strengths found by pilots, depend on the data, so this "
+    "prior is empirical; all of them were frozen before any draw was kept."
 )
 
 
@@ -343,14 +345,22 @@ def data_choices(model: Model, outcomes: Sequence[RuleOutcome]) -> list[str]:
     for term in model.terms:
         rule, name = rule_provenance(term), rule_name(term)
         found = "found by pilots" if known.get(name) else "given, or its term's own"
+        drawn = _drawn(term, rule["points"] - rule["points_found"])
         said.append(
-            f"{name}: {rule['points'] - rule['points_found']:,} points drawn and {rule['points_found']:,} "
-            f"found where networks broke it; strength {rule['strength']:.4g}, {found}"
+            f"{name}: {drawn} and {rule['points_found']:,} found where networks broke it; "
+            f"strength {rule['strength']:.4g}, {found}"
         )
         lacking = 0 if coded is None else int(term.rule.lacks_value(coded, schema).sum())
         if lacking:
             said.append(f"{name}: {lacking_words(lacking)}")
     return said
+
+
+def _drawn(term: RuleTerm, count: int) -> str:
+    """The points of a rule that were not found, in words."""
+    if term.sampled_by == POPULATION:
+        return f"{len(term.points.coded):,} rows of the table"
+    return f"{count:,} points drawn by the sampler {term.sampled_by!r}{' from rows' * term.uses_rows}"
 
 
 def _provenance(result: Result) -> dict[str, Any]:
@@ -362,6 +372,7 @@ def _provenance(result: Result) -> dict[str, Any]:
     rules += [rule_provenance(rule) | nothing | {"by_construction": True} for rule in model.formed]
     rules += [rule_provenance(rule) | nothing | {"learnt": True} for rule in model.learnt]
     found = any(rule["points_found"] for rule in rules) or any(o.found_strength for o in result.rules)
+    empirical = any(rule.uses_rows for rule in model.terms) or (found and model.data is not None)
     diagnostics = result.diagnostics
     known: dict[str, Any] = plain(
         {
@@ -386,7 +397,7 @@ def _provenance(result: Result) -> dict[str, Any]:
             "unmet": [_told(outcome) for outcome in result.unmet],
             "not_shown": [_told(outcome) for outcome in result.not_shown],
             "data_choices": data_choices(model, result.rules),
-            "empirical_prior": EMPIRICAL if found and model.data is not None else None,
+            "empirical_prior": EMPIRICAL if empirical else None,
         }
     )
     return known

@@ -77,7 +77,8 @@ class Prediction:
     Attributes:
         point: the one prediction: the mean of Φ (on a log scale exp of the mean of log Φ: about the median
             of y), or the most probable class. Under enforcement it obeys: the mean of Φ where that is
-            allowed, else the nearest allowed value, or the best allowed class.
+            allowed; else, of several allowed intervals, the mean of the draws within the one that holds most;
+            else the nearest allowed value. Of classes it is the best allowed one.
         function: the predictive of Φ, what rules speak of: credible bands, without noise. None where
             enforcement was asked for the observation only.
         observation: the predictive of Y, noise included; None for classes, where `probabilities` is it.
@@ -418,7 +419,8 @@ def entropy(probabilities: np.ndarray) -> np.ndarray:
 def point_within(
     at: RulesAt, values: Float[np.ndarray, "S b"], obeying: Bool[np.ndarray, "S b"], units: Units = RAW
 ) -> Float[np.ndarray, " b"]:
-    """The mean, in these units, of the draws within the allowed component that holds most of them.
+    """The mean, in these units, of the draws that obey; where that violates a rule, of those within the
+    allowed component that holds most of them.
 
     Some rules cannot list the outputs they allow: where the mean of what obeys violates one, the draw nearest
     to that mean is taken.
@@ -428,8 +430,14 @@ def point_within(
     largest = np.argmax(within.sum(axis=0), axis=1)
     chosen = np.take_along_axis(within, largest[None, :, None], axis=2)[..., 0]
     chosen = np.where(chosen.any(axis=0), chosen, obeying)
-    mean = units.raw(np.where(chosen, units.of(values), 0.0).sum(axis=0) / chosen.sum(axis=0))
+    overall = _mean_of(values, obeying, units)
+    mean = np.where(at.broken(overall), _mean_of(values, chosen, units), overall)
     return _or_nearest_draw(at, values, chosen, mean)
+
+
+def _mean_of(values: Float[np.ndarray, "S b"], some: Bool[np.ndarray, "S b"], units: Units) -> np.ndarray:
+    """The mean, in these units, of some draws at each row."""
+    return np.asarray(units.raw(np.where(some, units.of(values), 0.0).sum(axis=0) / some.sum(axis=0)))
 
 
 def _chosen(posterior: Posterior, count: int | None, rows: int, generator: np.random.Generator) -> np.ndarray:

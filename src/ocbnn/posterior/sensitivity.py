@@ -24,6 +24,9 @@ PLACES, DRAWS, SHUFFLES = 30, 2000, 20
 POWERS = (0.99, 1.01)
 SENSITIVE = 0.05
 """Sensitivity from which an answer depends on what is scaled (Kallioinen et al. 2024)."""
+FAR_OUT = 0.95
+"""Violation under data alone from which they strongly disagree with a rule: the share of draws outside of
+what it allows, or the total variation from the distribution it asks for, which leaves 5% in common."""
 DISAGREE = "the data strongly disagree with this rule"
 
 
@@ -92,8 +95,7 @@ def sensitivities(
         there = values[:, int(np.argmax(power_scaling(values, rules[:, index])))]
         of_rule = beyond_chance(there, rules[:, index], key)
         of_data = None if rows is None else beyond_chance(there, rows, key)
-        kept = None if check is None else bool(check.violation.value <= check.tolerance)
-        found.append(Sensitivity(of_rule, of_data, _verdict(of_rule, of_data, kept)))
+        found.append(Sensitivity(of_rule, of_data, _verdict(of_rule, of_data, check)))
     return tuple(found)
 
 
@@ -154,16 +156,19 @@ def log_densities(
     return rules, likelihood if model.data is not None and np.isfinite(likelihood).all() else None
 
 
-def _verdict(rule: float, data: float | None, kept_without: bool | None) -> str:
-    """Sensitivities in words; `kept_without` says whether a model without rules keeps the rule."""
-    if rule < SENSITIVE and kept_without is None:
+def _verdict(rule: float, data: float | None, without: RuleCheck | None) -> str:
+    """Sensitivities in words; `without` says how far a model without rules keeps the rule.
+
+    An answer that depends on both is no disagreement yet: a rule and data that say nearly the same share it.
+    They disagree strongly where data alone put nearly everything outside of what the rule asks for.
+    """
+    if rule < SENSITIVE and without is None:
         return "this rule's strength hardly matters"
     if rule < SENSITIVE:
-        return (
-            "this rule hardly matters" if kept_without else "this rule cuts off what data alone would allow"
-        )
+        kept = without is not None and without.violation.value <= without.tolerance
+        return "this rule hardly matters" if kept else "this rule cuts off what data alone would allow"
     if data is not None and data < SENSITIVE:
         return "this rule decides the answer here"
-    if data is None or kept_without:
-        return "this rule shapes the answer here"
-    return DISAGREE
+    if data is not None and without is not None and without.average.low > FAR_OUT:
+        return DISAGREE
+    return "this rule shapes the answer here"

@@ -7,11 +7,12 @@
 
 from ocbnn.regions.build import region_of
 from ocbnn.regions.intervals import HalfSpace, Interval
-from ocbnn.regions.samplers import SAMPLERS, Sampler, default_sampler, sample
+from ocbnn.regions.samplers import SAMPLERS, WITHOUT_ROWS, Sampler, default_sampler, sample
 from ocbnn.regions.sets import Box, Everywhere, HalfSpaces, Predicate, Region, Union
 
 __all__ = [
     "SAMPLERS",
+    "WITHOUT_ROWS",
     "Box",
     "Everywhere",
     "HalfSpace",

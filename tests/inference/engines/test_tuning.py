@@ -13,7 +13,7 @@ import pytest
 
 from chain_checks import NOTHING, Normal
 from ocbnn.inference.engines.hmc import Hmc
-from ocbnn.inference.engines.tuning import Schedule, Tuning, settling
+from ocbnn.inference.engines.tuning import Schedule, Tuning
 
 SIZE, CHAINS, WARMUP, KEPT = 30, 16, 400, 300
 SCALES = np.geomspace(0.05, 5.0, SIZE)
@@ -102,7 +102,7 @@ def test_settling_adapts_the_step_size_to_the_end_and_keeps_the_metric() -> None
     tuned = update(begun(warmup), warmup, warmup + 3, 1.0)
     assert 0.1 < float(tuned.step_size) < 0.4  # 0.2 is accepted as often as asked for
     assert np.all(np.asarray(tuned.inverse_mass) != 1.0)
-    again = settling(tuned, warmup)
+    again = tuned.settling(warmup)
     assert float(again.step_size) == float(tuned.step_size)
     left = warmup - int(again.iteration)
     assert 0.25 * warmup <= left <= 0.35 * warmup

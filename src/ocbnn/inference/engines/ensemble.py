@@ -77,7 +77,7 @@ class Ensemble(Climbing):
         self, density: Density, key: Array, state: EnsembleState, context: Context
     ) -> tuple[EnsembleState, Info]:
         """One update; the log-densities reported are those of where it starts from, without the tilt."""
-        log_density, gradient, finite = slopes(density, state.positions, context)
+        log_density, gradient, finite = slopes(density.held, state.positions, context)
         direction = jnp.where(finite[:, None], gradient + state.tilt, 0.0)
         positions, optimizer = self.ascent.climb(state.positions, direction, state.optimizer)
         info = Info(log_density, jnp.ones_like(log_density), ~finite, jnp.ones((), jnp.int32))

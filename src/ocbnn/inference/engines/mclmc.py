@@ -34,6 +34,7 @@ from jaxtyping import Array, Float
 from ocbnn.errors import InferenceError
 from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.base import Bias, Info, spread
+from ocbnn.inference.engines.tuning import first_settling
 from ocbnn.model.outputs import Precision
 
 MEMORY = 0.99
@@ -60,7 +61,7 @@ class Adapted(NamedTuple):
         variances: the metric.
         level: running mean of ΔE² per dimension at this ε, and how much of a whole mean it is.
         moments: count, and for each chain mean and sum of squares of the positions in this window.
-        errors: sum of ΔE² per dimension over the kept steps, and their number.
+        errors: sum of ΔE² per dimension over the usual steps after the warm-up, and their number.
     """
 
     iteration: Array
@@ -69,6 +70,13 @@ class Adapted(NamedTuple):
     level: Float[Array, " 2"]
     moments: tuple[Array, Array, Array]
     errors: Float[Array, " 2"]
+
+    def settling(self, warmup: int) -> Adapted:
+        """The same metric and step size at the beginning of the last part of the warm-up.
+
+        What is known of the error is forgotten: it was that of another density, with other strengths.
+        """
+        return self._replace(iteration=first_settling(warmup), level=jnp.zeros_like(self.level))
 
 
 class MclmcState(NamedTuple):
@@ -179,7 +187,7 @@ class Mclmc:
         """The step size for the error asked for, by the latest errors; after the warm-up errors are counted.
 
         Once the metric is known, all errors since then count alike, so that the step moves ever less.
-        Careful steps say nothing about the usual one.
+        Careful steps say nothing about the usual one, so they are not counted either.
         """
         seen = jnp.mean(squares)
         settles = tuning.iteration >= int(WINDOWS[-1] * self.warmup)
@@ -189,7 +197,7 @@ class Mclmc:
         factor = jnp.minimum((self.energy_error / known) ** (1 / 6), FASTEST)
         following = factor * tuning.step_size
         level = level * jnp.stack([factor**6, jnp.ones_like(factor)])  # what it is at the following step size
-        counted = tuning.errors + jnp.stack([jnp.mean(squares), jnp.ones_like(seen)])
+        counted = tuning.errors + jnp.where(careful, 0.0, jnp.stack([seen, jnp.ones_like(seen)]))
         return tuning._replace(
             step_size=jnp.where(careful, tuning.step_size, following),
             level=jnp.where(careful, tuning.level, level),

@@ -104,13 +104,12 @@ class Slopes(NamedTuple):
 
 
 def slopes(density: Density, positions: Float[Array, "particles size"], context: Context) -> Slopes:
-    """Log-density and gradient at every particle's position, with learnt scales of the prior held.
+    """Log-density and gradient at every particle's position.
 
     A particle stays where it is finite rather than become NaN: one bad minibatch does not end the run, and if
     it goes on, the position is there to ask which part of the density is to blame.
     """
-    held = density.held
-    value_and_gradient = jax.value_and_grad(lambda w: held.log_density(w, context))
+    value_and_gradient = jax.value_and_grad(lambda w: density.log_density(w, context))
 
     def one(w: Array) -> Slopes:
         log_density, gradient = value_and_gradient(w)

@@ -29,6 +29,10 @@ class Tuning(NamedTuple):
     averaging: Any
     moments: Any
 
+    def settling(self, warmup: int) -> Tuning:
+        """The same metric and step size at the beginning of the last part of the warm-up."""
+        return self._replace(iteration=first_settling(warmup))
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -99,6 +103,6 @@ def _kept_sane(step_size: Float[Array, ""]) -> Float[Array, ""]:
     return jnp.clip(step_size, SMALLEST_STEP, LARGEST_STEP)
 
 
-def settling(tuning: Tuning, warmup: int) -> Tuning:
-    """The same metric and step size at the beginning of the last part of the warm-up."""
-    return tuning._replace(iteration=jnp.asarray(warmup - int(SETTLING * warmup), jnp.int32))
+def first_settling(warmup: int) -> Array:
+    """The iteration at which the last part of the warm-up begins."""
+    return jnp.asarray(warmup - int(SETTLING * warmup), jnp.int32)

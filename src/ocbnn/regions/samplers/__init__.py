@@ -22,10 +22,12 @@ SAMPLERS: dict[str, Sampler] = {
     "brownian": brownian,
     "walk": walk,
 }
+WITHOUT_ROWS = frozenset({"uniform", "sobol", "walk"})
+"""Samplers whose points are the same with and without rows of the data; all others may depend on them."""
 FEW_COLUMNS = 3
 """Up to here even points cover the inputs; beyond, nearly all of them are like no case that occurs."""
 
-__all__ = ["FEW_COLUMNS", "SAMPLERS", "Key", "Sampler", "default_sampler", "sample"]
+__all__ = ["FEW_COLUMNS", "SAMPLERS", "WITHOUT_ROWS", "Key", "Sampler", "default_sampler", "sample"]
 
 
 def default_sampler(region: Region, schema: Schema, data: FloatArray | None) -> str:
