@@ -224,7 +224,7 @@ def rule_facts(
                 change=None
                 if without is None
                 else _change(posterior, without, term, term.fresh_inputs(points, key), rows, moved),
-                recorded=None if rows is None else _recorded(posterior, term, rows),
+                recorded=None if rows is None else _recorded(term, rows),
                 sensitivity=sensed[index],
             )
         )
@@ -324,7 +324,7 @@ def _where(
     return best[1], best[0]
 
 
-def _recorded(posterior: Posterior, term: RuleTerm, rows: HeldOut) -> RowsAgainst:
+def _recorded(term: RuleTerm, rows: HeldOut) -> RowsAgainst:
     """Held-out rows in the region, and how many of their outcomes violate the rule; never single rows."""
     found = rows_against(term, rows.coded, rows.y_model)
     against = None if found.inside < LEAST_OUTCOMES else found.against
