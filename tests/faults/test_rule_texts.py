@@ -38,7 +38,7 @@ def number(name, low=-3.0, high=3.0, **more):
 COLUMNS = (
     *(number(name) for name in ("a", "b", "c", "d", "e", "f")),
     number("odd `name` (mg", bounds=(-5.0, 5.0)),
-    number("amount", 1.0, 90.0, transform="log", offset=0.5, unit="mg/dL"),
+    number("amount", 1.0, 90.0, bounds=(0.0, np.inf), transform="log", offset=0.5, unit="mg/dL"),
     number("ıf"),  # `re` takes the dotless i for an i, where case is ignored
     Column("k", "integer", (0.0, 1900.0)),
     Column("flag", "binary", (0.0, 1.0)),
@@ -292,6 +292,7 @@ def try_many(seeds):
 
 
 FOUND = {
+    "a value that rounding makes infinite": (NUMBERS, "if f = -1e308 then y increases with f"),
     "a change without `per`": (NUMBERS, "always y changes by at most 1 not a"),
     "a mean without `is equal over`": (NUMBERS, "always mean y != a within 2"),
     "a contrast with two signs": (NUMBERS, "always y with a = 1 = 2 <= y with a = 2"),

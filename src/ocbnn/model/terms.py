@@ -143,7 +143,7 @@ class NegativeExponential:
     climbable: ClassVar[bool] = False
 
     def scores(self, requirement: Requirement, demand: Any) -> bool:
-        return type(requirement).forbidden is not Requirement.forbidden
+        return requirement.lists_forbidden
 
     def calibrated(self, rule: Calibration) -> NegativeExponential:
         unit = rule.requirement.raw_unit(rule.target) if self.raw else rule.requirement.scale(rule.demand)

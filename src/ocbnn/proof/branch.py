@@ -483,9 +483,7 @@ class Predicted:
         values = values if drawn.classes else drawn.target.to_raw(values)
         if rule.requirement.inputs == 1:
             values = values[:, 0]
-        with np.errstate(all="ignore"):
-            margins = np.asarray(rule.requirement.margin(at.demand, values))
-        return np.where(np.isnan(margins), np.inf, margins)
+        return rule.requirement.violation(at.demand, values)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

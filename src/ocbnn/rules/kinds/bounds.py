@@ -34,6 +34,7 @@ class Bounds(Requirement):
     formula: Condition
 
     monotone = True
+    lists_forbidden = True
 
     def demand(self, cases: Array, schema: Schema, units: Units) -> Intervals:
         lower, upper = allowed_intervals(self.formula, schema.values(cases[:, 0]), len(cases))

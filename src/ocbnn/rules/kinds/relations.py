@@ -208,7 +208,7 @@ class Relation(Requirement):
             return pairs
         # Observed values are raw ones, also where log y is modelled.
         demand = self.demand(coded[pairs], schema, Units())
-        return pairs[np.asarray(self.margin(demand, observed[pairs])) > 0]
+        return pairs[self.violation(demand, observed[pairs]) > 0]
 
 
 def pairs_along(
