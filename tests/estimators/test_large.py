@@ -20,7 +20,7 @@ import pytest
 from ocbnn import OCBNNClassifier, OCBNNRegressor, resources
 from ocbnn.errors import InferenceError, OCBNNError, ResourceError, SchemaError
 from ocbnn.estimators import large
-from ocbnn.estimators.large import LargeTable, Stream, hashed
+from ocbnn.estimators.large import LargeTable, RowStream, hashed
 from ocbnn.estimators.tables import distinct_rows
 from ocbnn.inference.engines.bbb import Bbb
 from ocbnn.inference.feed import Feed
@@ -123,7 +123,7 @@ def test_hashes_of_row_numbers_are_uniform_and_depend_on_the_seed() -> None:
     assert abs(np.corrcoef(values[1:], values[:-1])[0, 1]) < 0.02
 
 
-def stream(path: Path, **options: Any) -> Stream:
+def stream(path: Path, **options: Any) -> RowStream:
     table = LargeTable(path, "y", **options)
     sample = table.train
     return table.stream(Schema.infer(sample, target="y", columns=table.declared({}, None)))

@@ -388,7 +388,7 @@ class LargeTable:
             column = replace(column, center=facts.mean, scale=facts.sd if facts.sd > 0.0 else 1.0)
         return column
 
-    def stream(self, schema: Schema) -> Stream:
+    def stream(self, schema: Schema) -> RowStream:
         """All rows in model units, for engines that take minibatches.
 
         Raises:
@@ -400,7 +400,7 @@ class LargeTable:
             f"{rows:,} rows of {schema.width:,} inputs, which are shuffled together,",
             "Leave columns out, or declare fewer levels.",
         )
-        return Stream(self, schema)
+        return RowStream(self, schema)
 
     @property
     def identity(self) -> list[Any]:
@@ -427,7 +427,7 @@ def _is_copied(path: Path) -> bool:
     return table_format(path) != ".parquet" or largest_group(path) > LARGEST_GROUP
 
 
-class Stream:
+class RowStream:
     """All rows of a large table in model units, in an endless sequence of shuffled passes.
 
     Attributes:
@@ -448,7 +448,7 @@ class Stream:
         """What tells these rows from others."""
         return self.table.identity
 
-    def share(self, index: int, count: int) -> Stream:
+    def share(self, index: int, count: int) -> RowStream:
         """Every `count`-th row group, from the one of that index on.
 
         Raises:
@@ -459,7 +459,7 @@ class Stream:
             raise OCBNNError(
                 f"{self.table.path} has fewer row groups than the {count} processes that read it."
             )
-        return self if count == 1 else Stream(self.table, self.schema, groups)
+        return self if count == 1 else RowStream(self.table, self.schema, groups)
 
     def take(self, seed: int, start: int, count: int) -> Data:
         """Rows `start` to `start + count` of the sequence; each pass has every row once."""
