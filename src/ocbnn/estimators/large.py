@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 
 from ocbnn.errors import OCBNNError, SchemaError
-from ocbnn.estimators.tables import OBSERVED, Rows
+from ocbnn.estimators.tables import Rows
 from ocbnn.model import Data
 from ocbnn.resources import require_disk, require_memory
 from ocbnn.schema import Column, Schema
@@ -42,7 +42,7 @@ from ocbnn.schema.files import (
     table_files,
     table_format,
 )
-from ocbnn.schema.infer import guess_kind, guess_task
+from ocbnn.schema.infer import OBSERVED_QUANTILES, guess_kind, guess_task
 from ocbnn.schema.reading import did_you_mean, listed
 from ocbnn.seeds import seed_for
 from ocbnn.storage.files import explained, partial
@@ -589,7 +589,7 @@ def _aggregates(arrow: Any, name: str) -> Iterator[tuple[str, str, Any, str]]:
     options = {
         "stddev": compute.VarianceOptions(ddof=0),
         "count": compute.CountOptions(mode="only_null"),
-        "tdigest": compute.TDigestOptions(q=list(OBSERVED), delta=CENTROIDS),
+        "tdigest": compute.TDigestOptions(q=list(OBSERVED_QUANTILES), delta=CENTROIDS),
     }
     for figure in AGGREGATES:
         yield name, f"hash_{figure}", options.get(figure), f"{name}.{figure}"
