@@ -9,7 +9,7 @@ import numpy as np
 
 from ocbnn.language.expressions import Always, Number
 from ocbnn.model.terms import TERMS, Term
-from ocbnn.rules.kinds.bounds import Bounds, Intervals
+from ocbnn.rules.kinds.bounds import Bounds, Ends
 from ocbnn.rules.kinds.classes import AllowedClasses, Classes
 from ocbnn.rules.kinds.distribution import ClassProbabilities, NormalDistribution, StatedClasses
 from ocbnn.rules.kinds.functions import Columns, Functions
@@ -45,12 +45,12 @@ BOUNDS = Bounds(Always())
 PROBABILITY_BOUNDS = ProbabilityBounds((), Always())
 
 CASES: dict[str, Case] = {
-    "interval": Case(BOUNDS, Intervals(_rows(-0.5), _rows(0.75)), 0),
-    "half-line": Case(BOUNDS, Intervals(_rows(0.3), _rows(INFINITY)), 0),
-    "gap": Case(BOUNDS, Intervals(_rows(-INFINITY, 1.0), _rows(-1.0, INFINITY)), 0),
+    "interval": Case(BOUNDS, Ends(_rows(-0.5), _rows(0.75)), 0),
+    "half-line": Case(BOUNDS, Ends(_rows(0.3), _rows(INFINITY)), 0),
+    "gap": Case(BOUNDS, Ends(_rows(-INFINITY, 1.0), _rows(-1.0, INFINITY)), 0),
     "intervals that vary": Case(
         BOUNDS,
-        Intervals(
+        Ends(
             np.array([[-1.0, 1.0], [0.0, INFINITY], [-INFINITY, INFINITY], [-INFINITY, INFINITY]]),
             np.array([[-0.5, 2.0], [0.5, -INFINITY], [INFINITY, -INFINITY], [0.0, -INFINITY]]),
         ),

@@ -1,8 +1,9 @@
-"""What this machine can take: free memory, and work that ends."""
+"""What this machine can take: free memory and disk, and work that ends."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 from ocbnn.errors import ResourceError
@@ -38,6 +39,25 @@ def require_memory(needed: int | float, what: str, remedy: str) -> None:
     free = free_memory()
     if needed > free:
         raise ResourceError(f"{what} would take at least {_size(needed)}; {_size(free)} are free. {remedy}")
+
+
+def require_disk(place: Path, needed: int | float, what: str, remedy: str) -> None:
+    """Refuse what would take more of a disk than is free.
+
+    Args:
+        place: a folder on the disk.
+        needed: bytes, an estimate from below.
+        what: what takes them.
+        remedy: a sentence.
+
+    Raises:
+        ResourceError: with the estimate, what is free, and the remedy.
+    """
+    free = shutil.disk_usage(place).free
+    if needed > free:
+        raise ResourceError(
+            f"{what} would take at least {_size(needed)} in {place}; {_size(free)} are free. {remedy}"
+        )
 
 
 def require_work(operations: int | float, what: str, remedy: str) -> None:

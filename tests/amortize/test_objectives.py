@@ -23,7 +23,7 @@ from ocbnn.amortize.predictive import Predictive
 from ocbnn.errors import ModelError
 from ocbnn.language.expressions import Always, Number
 from ocbnn.model.likelihoods import Bernoulli, Categorical, Gaussian
-from ocbnn.rules.kinds.bounds import Bounds, Intervals
+from ocbnn.rules.kinds.bounds import Bounds, Ends
 from ocbnn.rules.kinds.classes import AllowedClasses, Classes
 from ocbnn.rules.kinds.distribution import ClassProbabilities, NormalDistribution, StatedClasses
 from ocbnn.rules.kinds.functions import Columns, Functions
@@ -61,7 +61,7 @@ def outside(requirement: Requirement, demand, found: Predictive, objective: Obje
 
 def test_mass_is_the_difference_of_cdfs_averaged_over_samples():
     mean, sd = np.array([[0.3], [-1.0]]), np.array([[1.0], [2.0]])
-    demand = Intervals(np.array([[-1.0, 2.0, np.inf]]), np.array([[0.5, 2.5, -np.inf]]))
+    demand = Ends(np.array([[-1.0, 2.0, np.inf]]), np.array([[0.5, 2.5, -np.inf]]))
     inside = np.mean(
         [
             norm.cdf(0.5, m, s) - norm.cdf(-1.0, m, s) + norm.cdf(2.5, m, s) - norm.cdf(2.0, m, s)
@@ -108,7 +108,7 @@ def test_values_whose_margins_overlap_are_not_counted_twice():
 
 
 def test_observations_have_the_variance_of_the_noise_too():
-    demand = Intervals(np.array([[0.0]]), np.array([[np.inf]]))
+    demand = Ends(np.array([[0.0]]), np.array([[np.inf]]))
     found = outside(BOUNDS, demand, one(1.0, 1.2), NUMBER._replace(observation=True))
     assert found == pytest.approx(norm.cdf(0.0, 1.0, np.hypot(1.2, 0.5)), abs=1e-12)
 

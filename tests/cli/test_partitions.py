@@ -23,6 +23,7 @@ from ocbnn.cli.partitions import columns_of, predict_part, reduced
 from ocbnn.cli.voice import Voice
 from ocbnn.estimators.folder import load, save
 from ocbnn.posterior.predict import predict as predict_posterior
+from ocbnn.schema import files as schema_files
 from small_estimators import small_classifier, small_regressor
 
 pytest.importorskip("pyarrow")
@@ -74,7 +75,7 @@ def test_every_row_is_there_exactly_once_in_what_pyarrow_reads(folder: Path) -> 
 
 def test_blocks_change_no_prediction(folder: Path, monkeypatch) -> None:
     predicted(folder)
-    monkeypatch.setattr(partitions, "BLOCK", 7)
+    monkeypatch.setattr(schema_files, "BLOCK", 7)
     run("predict", folder / "model", folder / "in", "--out", folder / "small", "--keep", "id")
     for name in ("a.parquet", "b.parquet", "more/c.parquet"):
         whole, small = (pd.read_parquet(folder / out / name) for out in ("out", "small"))
@@ -113,7 +114,7 @@ def test_violations_before_enforcement_are_counted(tmp_path: Path) -> None:
 def test_rows_with_missing_values_get_an_empty_line_also_where_a_block_has_no_others(
     folder: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(partitions, "BLOCK", 4)
+    monkeypatch.setattr(schema_files, "BLOCK", 4)
     rows = new_rows(0)
     rows.loc[[0, 1, 2, 3, 9], "x"] = None
     rows.to_parquet(folder / "in" / "a.parquet")

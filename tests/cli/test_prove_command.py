@@ -26,7 +26,7 @@ def test_prove_keeps_its_boxes_and_verify_goes_through_them_again(own_files):
     page = run("report", model, "--out", own_files / "report.html")
     assert page.exit_code == 0
     page = (own_files / "report.html").read_text()
-    assert "Draws not proved to satisfy it everywhere" in page
+    assert "Draws not proved to keep it everywhere" in page
     assert "draws: they satisfy the rule at every input, over x " in page  # and over which ranges
 
 

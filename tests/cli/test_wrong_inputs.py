@@ -74,8 +74,8 @@ def leftover(folder: Path) -> None:
 
 TABLES = [
     lint("absent.csv", "no such file"),
-    lint("table.xlsx", "not a table this command reads", b"PK"),
-    lint("table", "not a table this command reads", "x,y\n1,2\n", what="table without an ending"),
+    lint("table.xlsx", "not a table that ocbnn reads", b"PK"),
+    lint("table", "not a table that ocbnn reads", "x,y\n1,2\n", what="table without an ending"),
     lint("empty.csv", "cannot be read", b""),
     lint("ragged.csv", "Line 3", "x,y\n1,2\n1,2,3,4\n"),
     lint("binary.csv", "NUL byte", bytes(range(256))),

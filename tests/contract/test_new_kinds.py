@@ -6,6 +6,7 @@ A pair of inputs, all inputs of a population together, and a pair whose step is 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ import pandas as pd
 import pytest
 
 import ocbnn
-from ocbnn import AmortizedPrior, Constraint, FileError, Model, OCBNNRegressor, lint
+from ocbnn import AmortizedPrior, Constraint, FileError, Model, OCBNNRegressor, RuleError, lint
 from ocbnn.amortize import Learning
 from ocbnn.checking.check import check_rules
 from ocbnn.checking.draws import DrawSet
@@ -24,13 +25,16 @@ from ocbnn.inference.engines.hmc import Hmc
 from ocbnn.inference.prepare import Settings
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.warmstart import WarmStart
+from ocbnn.language.syntax import Sentence
 from ocbnn.posterior.allowed import EnforcementError
 from ocbnn.posterior.conflict import conflict
 from ocbnn.posterior.draws import Posterior, function_draws
 from ocbnn.regions import Box, Everywhere, Interval, Region
 from ocbnn.report import gather, write
+from ocbnn.rules import dump_rules, kinds, load_rules, parse_rule
+from ocbnn.rules.kinds.bounds import Bounds
 from ocbnn.rules.requirement import Requirement, Units
-from ocbnn.schema import Schema
+from ocbnn.schema import Schema, Target
 
 
 @dataclass(frozen=True)
@@ -263,3 +267,44 @@ def test_no_other_module_knows_a_kind() -> None:
         ("rules/constraint.py", {"Functions", "Inequality"}),
         ("rules/parse.py", {"read_requirement"}),
     ]
+
+
+# A kind that is written as text ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SmallInSize(Requirement):
+    """|y| is at most a number; written `abs(y) <= 2`."""
+
+    most: float
+
+    def demand(self, cases: np.ndarray, schema: Schema, units: Units) -> Any:
+        return (np.full(len(cases), units.of(-self.most)), np.full(len(cases), units.of(self.most)))
+
+    def margin(self, demand: Any, values: Any) -> Any:
+        xp = values.__array_namespace__()
+        return xp.maximum(demand[0] - values, values - demand[1])
+
+    def text(self, target_name: str = "y", names: Collection[str] = ()) -> str:
+        return f"abs({target_name}) <= {self.most:g}"
+
+
+def read_small(sentence: Sentence, tree: Any, target: Target) -> SmallInSize | None:
+    found = re.fullmatch(rf"abs\((?:y|{target.name})\) <= ([\d.]+)", sentence.slice(tree).strip("`"))
+    return SmallInSize(float(found[1])) if found else None
+
+
+def test_a_kind_is_written_as_text_by_a_reader_and_its_row(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    schema = Schema.infer(pd.DataFrame({"x": [0.5, 1.5, 2.5], "y": [1.0, 2.0, 4.0]}), target="y")
+    text = "if x > 1 then abs(y) <= 2"
+    with pytest.raises(RuleError):
+        parse_rule("if x > 1 then abs(y) <= z", schema)
+    monkeypatch.setattr(kinds, "READERS", [read_small, *kinds.READERS])
+    rule = parse_rule(text, schema, name="small")
+    assert rule.requirement == SmallInSize(2.0)
+    assert rule.text(schema) == text
+    (tmp_path / "rules.yaml").write_text(dump_rules([rule], schema))
+    assert load_rules(tmp_path / "rules.yaml", schema) == (rule,)
+    assert isinstance(parse_rule("always y <= 2", schema).requirement, Bounds)

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from ocbnn.errors import RegionError
+from ocbnn.model.conditional import rule_points
 from ocbnn.regions import SAMPLERS, sample
+from ocbnn.rules import parse_rule
+from ocbnn.schema import Schema
 from region_cases import MIXED, ROOMY, THIN, mixed_rows, region
 
 DATA = mixed_rows()
@@ -83,3 +86,15 @@ def test_arguments_are_left_as_they_were(sampler: str) -> None:
 def test_a_region_without_inputs_is_an_error(sampler: str, condition: str) -> None:
     with pytest.raises(RegionError):
         sample(1, region(condition), MIXED, DATA, 10, sampler)
+
+
+def test_a_sampler_of_your_own_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    def last_row(key: object, where: object, schema: Schema, data: np.ndarray, n: int) -> np.ndarray:
+        return np.repeat(data[-1:], n, axis=0)
+
+    monkeypatch.setitem(SAMPLERS, "last row", last_row)
+    points = sample(0, region(ROOMY["union"]), MIXED, DATA, 5, "last row")
+    np.testing.assert_array_equal(points, np.repeat(DATA[MIXED.complete(DATA)][-1:], 5, axis=0))
+    rule = parse_rule("always y >= 0", MIXED)
+    used = rule_points(0, rule, MIXED, DATA, 8, "last row")
+    np.testing.assert_array_equal(used, points[:1].repeat(8, axis=0))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ocbnn.model.terms import TERMS, Calibration
+from ocbnn.rules.requirement import Requirement
 from ocbnn.schema import Target
 from term_cases import CASES, PAIRS, POINTS, log_softmax, outputs_for, read_by, term_of
 
@@ -151,3 +152,9 @@ def test_what_is_asked_scores_highest_among_distributions(case_name):
 def test_log_softmax_of_the_cases_is_that_of_jax():
     logits = np.random.default_rng(0).normal(size=(5, 3))
     np.testing.assert_allclose(log_softmax(logits), jax.nn.log_softmax(logits), rtol=1e-12)
+
+
+def test_a_kind_that_says_what_is_forbidden_declares_it():
+    kinds = {type(case.requirement) for case in CASES.values()}
+    declared = {kind for kind in kinds if kind.lists_forbidden}
+    assert declared == {kind for kind in kinds if kind.forbidden is not Requirement.forbidden} != set()

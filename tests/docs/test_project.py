@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import tomllib
@@ -61,3 +62,13 @@ def test_a_form_for_issues_asks_something_with_a_label(form: Path) -> None:
     assert asked["name"]
     assert asked["description"]
     assert all(entry["attributes"]["label"] for entry in asked["body"])
+
+
+@pytest.mark.parametrize(
+    "package", sorted(each for each in (ROOT / "src" / "ocbnn").iterdir() if (each / "__init__.py").is_file())
+)
+def test_a_package_that_lists_its_files_lists_them_all(package: Path) -> None:
+    said = ast.get_docstring(ast.parse((package / "__init__.py").read_text("utf-8"))) or ""
+    if said.count(".py`") > 1:
+        files = {each.name for each in package.glob("*.py") if each.name[0] != "_"}
+        assert {name for name in files if f"`{name}`" not in said} == set()

@@ -17,7 +17,7 @@ from ocbnn.model import Model
 from ocbnn.model.likelihoods import Bernoulli, Gaussian
 from ocbnn.model.networks import MLP
 from ocbnn.model.priors import DiagonalGaussian
-from ocbnn.rules.kinds.bounds import Intervals
+from ocbnn.rules.kinds.bounds import Ends
 from term_cases import BOUNDS
 
 NETWORK = MLP(1, (3,), 1, "rbf")
@@ -55,7 +55,7 @@ def test_d2_the_logit_is_the_networks_at_the_mean_and_not_its_gradient_times_the
 
 @pytest.mark.usefixtures("_float64")
 def test_d3_the_means_gradient_goes_through_g():
-    demand = Intervals(np.array([[0.0], [0.0]]), np.array([[np.inf], [np.inf]]))
+    demand = Ends(np.array([[0.0], [0.0]]), np.array([[np.inf], [np.inf]]))
     objective = Objective(Gaussian(0.1), DIVERGENCES["total-variation"])
 
     def shortfalls(mean, held):

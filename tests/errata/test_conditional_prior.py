@@ -11,7 +11,7 @@ import pytest
 from ocbnn.model import Model
 from ocbnn.model.terms import Dirichlet, GaussianMixture, NegativeExponential
 from ocbnn.regions import Everywhere, sample
-from ocbnn.rules.kinds.bounds import Intervals
+from ocbnn.rules.kinds.bounds import Ends
 from ocbnn.rules.kinds.classes import AllowedClasses
 from ocbnn.rules.parse import parse_rule
 from ocbnn.rules.requirement import Peaks
@@ -91,7 +91,7 @@ def test_c4_several_values_are_a_mixture_with_a_mode_at_each(sigma):
 def test_c5_an_interval_that_is_empty_at_one_x_still_counts_at_the_others():
     infinity = np.inf
     # Forbidden: (−1, 1) at the first point, nothing at the second.
-    demand = Intervals(
+    demand = Ends(
         np.array([[-infinity, 1.0], [-infinity, infinity]]),
         np.array([[-1.0, infinity], [infinity, -infinity]]),
     )
@@ -102,9 +102,9 @@ def test_c5_an_interval_that_is_empty_at_one_x_still_counts_at_the_others():
 
 def test_c6_disjoint_forbidden_intervals_add():
     infinity = np.inf
-    both = Intervals(np.array([[-infinity, 1.0, 3.0]]), np.array([[0.0, 2.0, infinity]]))
-    first = Intervals(np.array([[-infinity, 1.0]]), np.array([[0.0, infinity]]))
-    second = Intervals(np.array([[-infinity, 3.0]]), np.array([[2.0, infinity]]))
+    both = Ends(np.array([[-infinity, 1.0, 3.0]]), np.array([[0.0, 2.0, infinity]]))
+    first = Ends(np.array([[-infinity, 1.0]]), np.array([[0.0, infinity]]))
+    second = Ends(np.array([[-infinity, 3.0]]), np.array([[2.0, infinity]]))
     for y in (0.5, 1.5, 2.4, 7.0):
         total, *parts = (
             float(NegativeExponential().log_density(BOUNDS, demand, jnp.asarray([y]), 1.0)[0])

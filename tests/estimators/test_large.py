@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import pickle
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +17,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ocbnn import OCBNNClassifier, OCBNNRegressor
-from ocbnn.errors import InferenceError, OCBNNError, SchemaError
+from ocbnn import OCBNNClassifier, OCBNNRegressor, resources
+from ocbnn.errors import InferenceError, OCBNNError, ResourceError, SchemaError
 from ocbnn.estimators import large
-from ocbnn.estimators.large import LargeTable, Stream, hashed
+from ocbnn.estimators.large import LargeTable, RowStream, hashed
 from ocbnn.estimators.tables import distinct_rows
 from ocbnn.inference.engines.bbb import Bbb
 from ocbnn.inference.feed import Feed
@@ -117,7 +123,7 @@ def test_hashes_of_row_numbers_are_uniform_and_depend_on_the_seed() -> None:
     assert abs(np.corrcoef(values[1:], values[:-1])[0, 1]) < 0.02
 
 
-def stream(path: Path, **options: Any) -> Stream:
+def stream(path: Path, **options: Any) -> RowStream:
     table = LargeTable(path, "y", **options)
     sample = table.train
     return table.stream(Schema.infer(sample, target="y", columns=table.declared({}, None)))
@@ -281,6 +287,101 @@ def test_what_cannot_be_used_is_a_sentence_with_the_file(small: None, tmp_path: 
     with pytest.raises(OCBNNError) as caught:
         regressor().fit(folder, target, **options)
     assert re.search(said, str(caught.value)), caught.value
+
+
+def table_of(tmp_path: Path, frame: pd.DataFrame, ending: str = ".csv") -> LargeTable:
+    return LargeTable(write(tmp_path / "in", frame, ending), "y")
+
+
+@pytest.mark.parametrize("of_chance", [False, True])
+def test_text_that_is_doubtful_in_memory_is_doubtful_in_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_chance: bool
+) -> None:
+    """Levels were declared for every text, so that nobody asked whether it is one."""
+    frame = rows(600)
+    frame["lab"] = [f"{value:.2f}" for value in np.linspace(1, 2, 600)]
+    frame.loc[[7, 207, 407], "lab"] = "<0.1"  # one in each file
+    if of_chance:
+        frame["lab"] = [f"p{value % 120}" for value in range(600)]
+        monkeypatch.setattr(large, "SAMPLE", 90)
+    with pytest.raises(SchemaError, match="'lab'") as wanted:
+        Schema.infer(frame, target="y")
+    with pytest.raises(SchemaError) as found:
+        table_of(tmp_path, frame).declared({}, "regression")
+    same = slice(0, 30)
+    assert str(found.value)[same] == str(wanted.value)[same]
+    declared = table_of(tmp_path, frame).declared({"lab": {"kind": "category"}}, "regression")
+    assert len(declared["lab"]["levels"]) == frame["lab"].nunique()
+
+
+def test_row_labels_without_a_name_are_no_input(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    rows()[::2].to_parquet(tmp_path / "in" / "a.parquet")
+    assert LargeTable(tmp_path / "in", "y").inputs == ["x", "dose", "age", "sick", "ward"]
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_the_separator_of_each_file_is_found(tmp_path: Path, separator: str) -> None:
+    folder = write(tmp_path / "in", rows(60), ".csv")
+    wanted = LargeTable(folder, "y").sample
+    rows(60).iloc[20:40].to_csv(folder / "1.csv", index=False, sep=separator)
+    pd.testing.assert_frame_equal(LargeTable(folder, "y").sample, wanted)
+
+
+def test_a_single_file_of_another_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    with pytest.raises(SchemaError, match="not a table that ocbnn reads"):
+        LargeTable(tmp_path / "t.xlsx", "y")
+
+
+def test_rows_that_do_not_fit_into_memory_are_refused_before_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest = table_of(tmp_path, rows(600))
+    schema = Schema.infer(rest.train, target="y")
+    monkeypatch.setattr(resources, "SMALL", 0)
+    monkeypatch.setattr(resources, "free_memory", lambda: 1000)
+    with pytest.raises(ResourceError, match="shuffled together, would take at least"):
+        rest.stream(schema)
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for what is temporary."""
+    place = tmp_path / "scratch"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place
+
+
+def test_a_copy_that_the_disk_has_no_room_for_is_refused(
+    tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(9, 9, 0))  # type: ignore[attr-defined]
+    with pytest.raises(ResourceError, match="TMPDIR"):
+        table_of(tmp_path, rows(60))
+    assert not list(scratch.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_the_copy_of_a_killed_process_is_removed_by_the_next_one(tmp_path: Path, scratch: Path) -> None:
+    folder = write(tmp_path / "in", rows(60), ".csv")
+    one = LargeTable(folder, "y")
+    (living,) = scratch.iterdir()
+    assert living.stat().st_mode & 0o077 == 0  # its rows are nobody else's business
+    work = f"import os; from ocbnn.estimators.large import LargeTable; t = LargeTable({str(folder)!r}, 'y')"
+    subprocess.run(
+        [sys.executable, "-c", f"{work}; os.kill(os.getpid(), 9)"],
+        env={**os.environ, "TMPDIR": str(scratch)},
+        check=False,
+    )
+    assert len(list(scratch.iterdir())) == 2
+    other = LargeTable(folder, "y")
+    assert len(list(scratch.iterdir())) == 2
+    assert living.exists()
+    del one, other
+    gc.collect()
+    assert not list(scratch.iterdir())
 
 
 def test_a_file_that_changes_during_the_fit_is_noticed(small: None, tmp_path: Path) -> None:

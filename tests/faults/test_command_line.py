@@ -95,7 +95,7 @@ DAMAGED_TABLES: dict[str, tuple[str, str | bytes, str]] = {
     "an empty gzip": ("t.csv.gz", gzip.compress(b""), "it is empty"),
     "no parquet": ("t.parquet", CSV, "cannot be read"),
     "half a parquet": ("t.parquet", b"PAR1" + b"\0" * 100 + b"PAR1", "cannot be read"),
-    "a spreadsheet": ("t.xlsx", b"PK", "not a table this command reads"),
+    "a spreadsheet": ("t.xlsx", b"PK", "not a table that ocbnn reads"),
 }
 
 WITH_TABLE = {
@@ -117,6 +117,58 @@ def tables() -> Iterator[tuple[str, Wrong]]:
             yield f"{command}: {what}", Wrong(call.format(name), says, written(name, content))
         for what, (prepare, says) in places("t.csv").items():
             yield f"{command}: table is {what}", Wrong(call.format("t.csv"), says, prepare)
+
+
+# Folders of tables: one file is right, the other is not ----------------------------------------------------
+
+DAMAGED_HEADERS: dict[str, tuple[str | bytes, str]] = {
+    "empty": (b"", "it is empty"),
+    "first line blank": ("\n" + CSV, "first line"),
+    "an unnamed index": (TABLE.to_csv(), "Column 1"),
+    "a name twice": (CSV.replace("age", "x", 1), "several columns named 'x'"),
+    "UTF-16": (CSV.encode("utf-16"), "UTF-16"),
+    "columns missing": ("z,y\n1,2\n3,4\n", "no column 'x'"),
+}
+DAMAGED_ROWS: dict[str, tuple[str | bytes, str]] = {
+    "a longer row": (f"{HEADER}\n{FIRST}\n{FIRST},7\n", "cannot be read"),
+    "a shorter row": (f"{HEADER}\n{FIRST}\n1,a\n", "cannot be read"),
+    "Latin-1": (CSV.replace(",a,", ",é,").encode("latin-1"), "UTF"),
+    "a number below detection": (with_cell("<0.1"), "The column 'x'"),
+    "an infinite number": (with_cell("inf"), "infinite"),
+}
+WITH_FOLDER = {
+    "lint": "lint {}/f --target y --rules {}/rules.yaml",
+    "fit": "fit {}/f --target y --ignore sick --rules {}/rules.yaml --out {}/new",
+    "predict": "predict {}/model {}/f --out {}/p",
+    "learn-prior": "learn-prior {}/f --target y --rules {}/rules.yaml --out {}/new",
+}
+
+
+def beside(prepare: Callable[[Path], object]) -> Callable[[Path], object]:
+    """A folder f with a whole file; what is wrong is made in it."""
+
+    def apply(folder: Path) -> None:
+        (folder / "f").mkdir()
+        (folder / "f" / "a.csv").write_text(CSV)
+        prepare(folder / "f")
+
+    return apply
+
+
+def folders() -> Iterator[tuple[str, Wrong]]:
+    for command, call in WITH_FOLDER.items():
+        damaged = DAMAGED_HEADERS if command == "predict" else {**DAMAGED_HEADERS, **DAMAGED_ROWS}
+        for what, (content, says) in damaged.items():
+            yield f"{command}: folder: {what}", Wrong(call, says, beside(written("b.csv", content)))
+        yield f"{command}: folder: no gzip", Wrong(call, "cannot be read", beside(written("b.csv.gz", CSV)))
+        for what, (prepare, says) in places("b.csv").items():
+            if what not in ("nothing", "a folder"):
+                yield f"{command}: folder: {what}", Wrong(call, says, beside(prepare))
+        absent = call.replace("{}/f", "{}/none")
+        yield f"{command}: folder: absent", Wrong(absent, "no such file|not a table")
+    few, far = "--workers\t0", "--workers\t1\t--cluster\ttcp://127.0.0.1:1"
+    yield "no workers", Wrong(f"{WITH_FOLDER['predict']} {few}", "--workers", beside(lambda folder: None))
+    yield "workers twice", Wrong(f"{WITH_FOLDER['predict']} {far}", "give one", beside(lambda folder: None))
 
 
 # Rules and declarations -------------------------------------------------------------------------------------
@@ -341,7 +393,7 @@ def models() -> Iterator[tuple[str, Wrong]]:
             yield f"{call.split()[0]}: model {what}", Wrong(call, "saved model|/own/model|/dev/zero", prepare)
 
 
-CASES = dict([*tables(), *small_files(), *options(), *models()])
+CASES = dict([*tables(), *folders(), *small_files(), *options(), *models()])
 
 
 def test_there_are_at_least_three_hundred():

@@ -74,7 +74,7 @@ def a_prior(folder: Path) -> Case:
     schema, network = number_schema(), MLP(1, (3,))
     gaussian = DiagonalGaussian(np.linspace(-1, 1, network.size), np.ones(network.size))
     finding = RuleFinding(replace(checked(0.0, 0.0, 4000.0, 0.0, 0.001), name="cap"), 0.0, 1.0)
-    findings = Findings((finding,), "sampled", "kl", False, 1.0, 0.0, 0.0, 1.0)
+    findings = Findings((finding,), "sampled", "kl", False, 1.0, 0.0, 0.0)
     rule = parse_rule("always y >= -9", schema, name="cap")
     term = RuleTerm.build(rule, schema, Scoring(points=3), bounded=network.bounded)
     AmortizedPrior(gaussian, gaussian, (term,), schema, network, Gaussian(0.3), findings).save(

@@ -23,7 +23,7 @@ from ocbnn.model.terms import (
     OutputDensity,
     TargetDivergence,
 )
-from ocbnn.rules.kinds.bounds import Intervals
+from ocbnn.rules.kinds.bounds import Ends
 from ocbnn.rules.kinds.classes import AllowedClasses
 from ocbnn.rules.kinds.functions import Functions
 from ocbnn.rules.requirement import Peaks, Shares
@@ -74,7 +74,7 @@ def test_distance_is_the_smoothed_distance_to_the_allowed_intervals(case_name):
 def test_distance_begins_its_lead_before_the_boundary():
     shift = 1.5 * 0.3 / np.sqrt(7.0)
     y = np.array([2.0 - shift - 0.01, 2.0 - shift + 0.01, 2.0, 2.4])
-    demand = Intervals(np.full((4, 1), -np.inf), np.full((4, 1), 2.0))
+    demand = Ends(np.full((4, 1), -np.inf), np.full((4, 1), 2.0))
     with jax.enable_x64(True):
         actual = Distance(0.3).log_density(BOUNDS, demand, jax.numpy.asarray(y), 7.0)
     inside = np.maximum(y - 2.0 + shift, 0.0) / 0.3
@@ -308,7 +308,7 @@ def _mean_under(log_term):
 
 def _half_line_term(term, strength):
     def log_term(w):
-        demand = Intervals(np.zeros((w.shape[0], 1)), np.full((w.shape[0], 1), np.inf))
+        demand = Ends(np.zeros((w.shape[0], 1)), np.full((w.shape[0], 1), np.inf))
         return term.log_density(BOUNDS, demand, w, strength)
 
     return log_term
@@ -444,12 +444,12 @@ def test_dirichlet_settings_that_make_no_sense_are_refused(make, cause):
 @pytest.mark.parametrize(
     ("requirement", "demand", "scale"),
     [
-        (BOUNDS, Intervals(np.array([[0.0]]), np.array([[0.25]])), 0.25),
-        (BOUNDS, Intervals(np.array([[0.0]]), np.array([[40.0]])), 1.0),
-        (BOUNDS, Intervals(np.array([[0.0]]), np.array([[np.inf]])), 1.0),
-        (BOUNDS, Intervals(np.array([[0.5]]), np.array([[0.5]])), 1.0),
-        (BOUNDS, Intervals(np.array([[-np.inf, 1.0]]), np.array([[0.0, 1.5]])), 0.5),
-        (BOUNDS, Intervals(np.array([[0.0, np.inf]]), np.array([[0.5, -np.inf]])), 0.5),
+        (BOUNDS, Ends(np.array([[0.0]]), np.array([[0.25]])), 0.25),
+        (BOUNDS, Ends(np.array([[0.0]]), np.array([[40.0]])), 1.0),
+        (BOUNDS, Ends(np.array([[0.0]]), np.array([[np.inf]])), 1.0),
+        (BOUNDS, Ends(np.array([[0.5]]), np.array([[0.5]])), 1.0),
+        (BOUNDS, Ends(np.array([[-np.inf, 1.0]]), np.array([[0.0, 1.5]])), 0.5),
+        (BOUNDS, Ends(np.array([[0.0, np.inf]]), np.array([[0.5, -np.inf]])), 0.5),
         (CASES["value"].requirement, Peaks(np.zeros((1, 1)), np.ones((1, 1)), np.array([0.2])), 0.2),
         (PROBABILITY_BOUNDS, Shares(np.array([[False, True]]), np.array([[0.95]]), np.array([[1.0]])), 0.05),
         (PROBABILITY_BOUNDS, Shares(np.array([[False, True]]), np.array([[1.0]]), np.array([[1.0]])), 0.01),
@@ -463,7 +463,7 @@ def test_a_rule_measures_distances_in_its_own_scale(requirement, demand, scale):
 
 def test_raw_units_undo_the_standardisation_of_the_target():
     target = Target("y", "regression", center=5.0, scale=4.0)
-    demand = Intervals(np.array([[0.5]]), np.array([[0.75]]))  # 7 to 8 in raw units
+    demand = Ends(np.array([[0.5]]), np.array([[0.75]]))  # 7 to 8 in raw units
     term = NegativeExponential(raw=True).calibrated(_setting(BOUNDS, demand, target=target))
     raw = 7.3
     expected = -(_soft_indicator(raw - 7.0) + _soft_indicator(8.0 - raw))

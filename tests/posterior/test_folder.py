@@ -164,7 +164,7 @@ def test_rejection_comes_back_where_a_learnt_rule_shares_its_name_with_another(s
     network = MLP(1, (2,))
     gaussian = DiagonalGaussian(np.zeros(network.size), np.ones(network.size))
     finding = RuleFinding(replace(checked(0.0, 0.0, 4000.0, 0.0, 0.001), name="cap"), 0.0, 1.0)
-    findings = Findings((finding,), "sampled", "kl", False, 1.0, 0.0, 0.0, 1.0)
+    findings = Findings((finding,), "sampled", "kl", False, 1.0, 0.0, 0.0)
     term = RuleTerm.build(learnt, schema, Scoring(points=3), bounded=network.bounded)
     prior = AmortizedPrior(gaussian, gaussian, (term,), schema, network, Gaussian(0.3), findings)
     rules = [other if shared == "the name alone" else learnt]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ocbnn.errors import FileError, OCBNNError
-from ocbnn.report import Evidence, html, write
+from ocbnn.report import Evidence, html, sections, write
 from ocbnn.report.sentences import sensitivity_sentence
 from report_cases import CASES, NASTY, Case
 
@@ -163,7 +163,10 @@ def test_a_path_that_cannot_be_written_is_an_error_that_names_it(
 
 
 def test_the_twin_takes_the_place_of_its_like_alone(
-    case_of: Callable[[str], Case], evidence_of: Callable[[str], Evidence], tmp_path: Path
+    case_of: Callable[[str], Case],
+    evidence_of: Callable[[str], Evidence],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     evidence, posterior = evidence_of("alone"), case_of("alone").posterior
     write(evidence, posterior, tmp_path / "page.html")
@@ -172,6 +175,11 @@ def test_the_twin_takes_the_place_of_its_like_alone(
     with pytest.raises(FileError, match=r"page\.json exists and was not written with a report"):
         write(evidence, posterior, tmp_path / "page.html")
     assert (tmp_path / "page.json").read_text() == '{"mine": 1}'
+    (tmp_path / "page.json").unlink()
+    write(evidence, posterior, tmp_path / "page.html")
+    monkeypatch.setattr(sections, "LARGEST_TWIN", 1000)  # what is larger is not even read
+    with pytest.raises(FileError, match=r"page\.json exists and was not written with a report"):
+        write(evidence, posterior, tmp_path / "page.html")
 
 
 def test_every_rule_has_its_line_in_the_summary_which_leads_to_its_card(

@@ -217,7 +217,7 @@ def test_a_proof_says_for_how_many_draws_and_over_which_inputs(evidence_of: Gath
 
 
 def test_a_change_says_how_much_where_and_for_how_many() -> None:
-    change = Change("P(y = 1)", 0.4, 0.95, 0.5, "-3 <= x <= -2", 0.8, 0.01, 30, 12, 70, 1)
+    change = Change("P(y = 1)", 0.4, 0.95, 0.5, "-3 <= x <= -2", 0.8, 30, 12, 70, 1)
     assert words.change_sentence(change, "mg", probability=True) == (
         "Where it applies, the rules move the mean P(y = 1) from 0.4 to 0.95. Predictions move most where "
         "−3 ≤ x ≤ −2: by 0.8, and 0.5 on average. Of 30 held-out rows there, 12 get another prediction; "

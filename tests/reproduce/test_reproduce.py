@@ -12,6 +12,7 @@ from rich.console import Console
 import ocbnn
 from command_line import interrupt, run, words
 from ocbnn.inference import Tick
+from reproduce import outcome
 from reproduce.__main__ import app
 from reproduce.experiments import EXPERIMENTS, FIGURES, GROUPS, Experiment, fits, reproduce
 from reproduce.outcome import Outcome, expected
@@ -152,3 +153,18 @@ class TestBar:
         assert time_left(30.0, 1.5, 4) == "about 50 s left"
         assert time_left(300.0, 1.0, 4) == "about 15 min left"
         assert time_left(10.0, 4.0, 4) == "about 0 s left"
+
+
+def test_an_experiment_of_your_own_is_one_row(tmp_path, monkeypatch):
+    def mine(setting, seed, quick, out):
+        return Outcome({"baseline": {"fit_rmse": 0.5}}, {"given": [setting, seed, quick, out.name]})
+
+    bounds = {"mine": {"bounds": ["baseline.fit_rmse <= 0.1"]}}
+    monkeypatch.setitem(EXPERIMENTS, "mine", Experiment(mine, 1))
+    monkeypatch.setattr(outcome, "expected", lambda: bounds)
+    said: list[str] = []
+    reproduce(["mine"], "ours", tmp_path, seed=3, progress=said.append)
+    content = json.loads((tmp_path / "mine.json").read_text())
+    assert content["runs"]["baseline"]["fit_rmse"] == 0.5
+    assert content["details"]["given"] == ["ours", 3, False, tmp_path.name]
+    assert "missed: baseline.fit_rmse <= 0.1" in said[-1]

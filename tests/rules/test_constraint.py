@@ -53,10 +53,11 @@ def test_a_tolerance_outside_zero_to_one_is_refused(tolerance):
 
 
 @pytest.mark.parametrize("field", ["name", "source", "reason"])
-@pytest.mark.parametrize("value", ["", "  ", 3])
+@pytest.mark.parametrize("value", ["", "  ", 3, "half a pair \ud800", "\udc9f\ud83d"])
 def test_names_sources_and_reasons_are_text(field, value):
-    with pytest.raises(RuleError, match=f"{field} is text"):
+    with pytest.raises(RuleError, match=f"{field} is text") as caught:
         parse_rule("always y > 0", LINE, **{field: value})
+    str(caught.value).encode()
 
 
 def test_constraints_are_compared_by_what_they_say():

@@ -129,3 +129,13 @@ def test_all_points_together_are_one_case_where_a_rule_is_about_a_population():
     found = margins(rule, HIRING, points, lambda x: np.stack([1.0 - x[:, 0], x[:, 0]], axis=-1)[None])
     assert found.shape == (1, 1)
     np.testing.assert_allclose(found, [[0.1]])
+
+
+@pytest.mark.parametrize("text", ["always y >= 0.3", "always not -1 <= y <= 1", "always y = 0.5 within 0.2"])
+def test_an_output_that_is_not_a_number_violates_for_all_who_judge(text):
+    rule, points = parse_rule(text, LINE), coded(LINE, x=[0.0, 1.0])
+    found = margins(rule, LINE, points, lambda x: np.array([[np.nan, 2.0]]))
+    assert found[0, 0] == np.inf
+    assert np.isfinite(found[0, 1])
+    against = rule.requirement.against(rule.demand(points, LINE), np.array([np.nan, 2.0]))
+    assert against.tolist() == [True, bool(found[0, 1] > 0)]

@@ -92,7 +92,6 @@ class Findings:
         concentration: what the learnt standard deviations were divided by.
         kl: KL(prior ‖ base), in nats.
         band: width of the central 90% band of Φ far from the rules, relative to the base prior's (median).
-        mean_sd: mean over the weights of the standard deviation, relative to the base prior's.
     """
 
     rules: tuple[RuleFinding, ...]
@@ -102,7 +101,6 @@ class Findings:
     concentration: float
     kl: float
     band: float
-    mean_sd: float
 
     @property
     def met(self) -> bool:

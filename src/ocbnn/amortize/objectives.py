@@ -50,7 +50,7 @@ FLOOR = 1e-3
 gradient stays finite where the rule asks for certainty."""
 
 
-class Divergence(NamedTuple):
+class Discrepancy(NamedTuple):
     """A divergence over the last axis, and the most of it that implies a total variation."""
 
     between: Callable[[Array, Array], Array]
@@ -71,7 +71,7 @@ class Objective(NamedTuple):
     """
 
     likelihood: Likelihood
-    divergence: Divergence
+    divergence: Discrepancy
     noise: float | None = None
     observation: bool = False
     linearized: bool = False
@@ -258,7 +258,7 @@ def _logit(bound: Any, none: float) -> Array:
 # Distributions ----------------------------------------------------------------------------------------------
 
 
-def divergence(name: str) -> Divergence:
+def divergence(name: str) -> Discrepancy:
     """The divergence of that name."""
     if name not in DIVERGENCES:
         raise ModelError(f"There is no divergence {name!r}; choose one of {', '.join(DIVERGENCES)}.")
@@ -335,12 +335,12 @@ def _pinsker(variation: float) -> float:
     return 2.0 * variation * variation
 
 
-DIVERGENCES: dict[str, Divergence] = {
-    "total-variation": Divergence(_total_variation, lambda variation: variation),
-    "hellinger": Divergence(_hellinger, lambda t: math.sqrt(1.0 - math.sqrt(1.0 - min(t, 1.0) ** 2))),
-    "kl": Divergence(_kl, _pinsker),
-    "reverse-kl": Divergence(_reverse_kl, _pinsker),
-    "symmetric-kl": Divergence(_symmetric_kl, _pinsker),
+DIVERGENCES: dict[str, Discrepancy] = {
+    "total-variation": Discrepancy(_total_variation, lambda variation: variation),
+    "hellinger": Discrepancy(_hellinger, lambda t: math.sqrt(1.0 - math.sqrt(1.0 - min(t, 1.0) ** 2))),
+    "kl": Discrepancy(_kl, _pinsker),
+    "reverse-kl": Discrepancy(_reverse_kl, _pinsker),
+    "symmetric-kl": Discrepancy(_symmetric_kl, _pinsker),
 }
 
 

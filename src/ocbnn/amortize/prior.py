@@ -48,6 +48,7 @@ from ocbnn.model.conditional import RuleTerm, Scoring, rule_points, rule_terms
 from ocbnn.model.likelihoods import Likelihood, Noise, VaryingGaussian
 from ocbnn.model.model import Model, default_likelihood
 from ocbnn.model.networks import MLP, Key, Network
+from ocbnn.model.outputs import enabled_precision, precision
 from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, LayerScales, Prior, as_diagonal
 from ocbnn.model.programs import release_programs
 from ocbnn.rules.constraint import Constraint
@@ -151,51 +152,51 @@ class AmortizedPrior:
             learning: steps, points, samples; `Learning.paper(steps)` is the paper's way.
             seed: of everything that is drawn.
         """
-        constraints = [parse_rule(rule, schema) if isinstance(rule, str) else rule for rule in rules]
-        likelihood = default_likelihood(schema, noise)
-        network = network or MLP(schema.width, tuple(hidden), likelihood.outputs, activation)
-        learning = learning or Learning.for_network(network)
-        gaussian_base = _gaussian_base(base, network)
-        _require_learnable(constraints, schema, likelihood, objective, observation, noise)
-        release_programs()
-        linearized = objective == "linearized"
-        coded = None if data is None else schema.encode(data)
-        scoring = Scoring(points=learning.points, sampler=sampler, key=seed)
-        terms = rule_terms(constraints, schema, scoring, bounded=network.bounded, data=coded)
-        model = Model(network, likelihood, gaussian_base, terms, schema)
-        wide = far_and_wide(schema, coded, WIDE_INPUTS, seed_for(seed, "wide inputs"))
-        inputs = schema.to_model(wide)
-        values = raw_outputs(model, gaussian_base, inputs, seed)
-        problem = Problem(
-            network,
-            gaussian_base,
-            tuple(constraints),
-            tuple(_budget(rule, divergence) for rule in constraints),
-            Objective(
-                likelihood,
-                named_divergence(divergence),
-                noise=getattr(likelihood, "noise", None),
+        with precision(enabled_precision()):
+            constraints = [parse_rule(rule, schema) if isinstance(rule, str) else rule for rule in rules]
+            likelihood = default_likelihood(schema, noise)
+            network = network or MLP(schema.width, tuple(hidden), likelihood.outputs, activation)
+            learning = learning or Learning.for_network(network)
+            gaussian_base = _gaussian_base(base, network)
+            _require_learnable(constraints, schema, likelihood, objective, observation, noise)
+            release_programs()
+            linearized = objective == "linearized"
+            coded = None if data is None else schema.encode(data)
+            scoring = Scoring(points=learning.points, sampler=sampler, key=seed)
+            terms = rule_terms(constraints, schema, scoring, bounded=network.bounded, data=coded)
+            model = Model(network, likelihood, gaussian_base, terms, schema)
+            wide = far_and_wide(schema, coded, WIDE_INPUTS, seed_for(seed, "wide inputs"))
+            inputs = schema.to_model(wide)
+            values = raw_outputs(model, gaussian_base, inputs, seed)
+            problem = Problem(
+                network,
+                gaussian_base,
+                tuple(constraints),
+                tuple(_budget(rule, divergence) for rule in constraints),
+                Objective(
+                    likelihood,
+                    named_divergence(divergence),
+                    noise=getattr(likelihood, "noise", None),
+                    observation=observation,
+                    linearized=linearized,
+                    smooth=not linearized and not (isinstance(network, MLP) and network.plain),
+                ),
+                Elsewhere(inputs, values.mean(axis=0), np.maximum(values.std(axis=0), 1e-6)),
+            )
+            learnt = closest(
+                problem, learn(problem, Feed(model, seed_for(seed, "learning points"), None), learning, seed)
+            )
+            gaussian, found, concentration = _finished(problem, learnt, model, concentration, seed)
+            far = schema.to_model(far_from(terms, schema, wide))
+            findings = Findings(
+                rules=found,
+                objective="linearized" if linearized else "monte-carlo",
+                divergence=divergence,
                 observation=observation,
-                linearized=linearized,
-                smooth=not linearized and not (isinstance(network, MLP) and network.plain),
-            ),
-            Elsewhere(inputs, values.mean(axis=0), np.maximum(values.std(axis=0), 1e-6)),
-        )
-        learnt = closest(
-            problem, learn(problem, Feed(model, seed_for(seed, "learning points"), None), learning, seed)
-        )
-        gaussian, found, concentration = _finished(problem, learnt, model, concentration, seed)
-        far = schema.to_model(far_from(terms, schema, wide))
-        findings = Findings(
-            rules=found,
-            objective="linearized" if linearized else "monte-carlo",
-            divergence=divergence,
-            observation=observation,
-            concentration=concentration,
-            kl=gaussian.kl_to(gaussian_base),
-            band=band_ratio(model, gaussian, gaussian_base, far, seed),
-            mean_sd=float(np.mean(gaussian.sd / gaussian_base.sd)),
-        )
+                concentration=concentration,
+                kl=gaussian.kl_to(gaussian_base),
+                band=band_ratio(model, gaussian, gaussian_base, far, seed),
+            )
         for words in findings.complaints():
             warnings.warn(words, OCBNNWarning, stacklevel=2)
         return cls(gaussian, gaussian_base, terms, schema, network, likelihood, findings)

@@ -257,9 +257,7 @@ def case_noise(
 
 def case_margins(drawn: Drawn, term: RuleTerm, at: Placed, values: np.ndarray) -> np.ndarray:
     """By how much values at the inputs of cases violate a rule; what is not a number violates every rule."""
-    with np.errstate(all="ignore"):
-        margins = np.asarray(term.rule.requirement.margin(at.demand, shaped(drawn, term, at, values)))
-    return np.where(np.isnan(margins), np.inf, margins)
+    return term.rule.requirement.violation(at.demand, shaped(drawn, term, at, values))
 
 
 def raw_point(schema: Schema, point: Float[np.ndarray, " Q"]) -> dict[str, object]:

@@ -6,19 +6,19 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 from ocbnn.checking.figures import Figure, Number
 
-FIGURES = (
-    "epsilon_mean",
-    "epsilon_worst",
-    "draws_violating",
-    "draws_unproved",
-    "points_violating",
-    "mass_outside",
-)
-"""Of a rule that is judged draw by draw, in the order in which they are shown."""
+FIGURES: Mapping[str, str] = {
+    "epsilon_mean": "violated on average, over cases and draws",
+    "epsilon_worst": "draws that violate it in the worst case found",
+    "draws_violating": "draws that violate it in at least one case tried",
+    "draws_unproved": "draws not proved to keep it everywhere",
+    "points_violating": "cases whose single prediction violates it",
+    "mass_outside": "probability given to forbidden classes",
+}
+"""Of a rule that is judged draw by draw, in the order in which they are shown, with their words."""
 Verdict = Literal["met", "unmet", "not shown at this tolerance"]
 Level = Literal["on average", "worst case found", "proved"]
 """What a verdict is about: the mean over the region, the worst point that a search found, or every point."""
@@ -178,6 +178,12 @@ class RuleCheck:
         return "\n".join(lines)
 
 
+def rule_figures(check: RuleCheck) -> list[tuple[str, Figure]]:
+    """The figures that a check of a rule judged draw by draw has, in words."""
+    found = [(words, getattr(check, name)) for name, words in FIGURES.items()]
+    return [(words, figure) for words, figure in found if figure is not None]
+
+
 def headline(epsilon_mean: Figure | None, divergences: Mapping[str, Figure]) -> tuple[str, Figure]:
     """The figure that a verdict is about, with its name."""
     if epsilon_mean is not None:
@@ -185,26 +191,35 @@ def headline(epsilon_mean: Figure | None, divergences: Mapping[str, Figure]) -> 
     return "total_variation", divergences["total_variation"]
 
 
+Found = TypeVar("Found", bound=Any)
+
+
 @dataclass(frozen=True, eq=False)
-class RuleChecks:
-    """The check of every rule, and of all together; iterates over the rules."""
+class OfRules(Generic[Found]):
+    """What is found of every rule, by place, name or text; iterates over the rules."""
 
-    rules: tuple[RuleCheck, ...]
-    overall: RuleCheck | None
+    rules: tuple[Found, ...]
 
-    def __iter__(self) -> Iterator[RuleCheck]:
+    def __iter__(self) -> Iterator[Found]:
         return iter(self.rules)
 
     def __len__(self) -> int:
         return len(self.rules)
 
-    def __getitem__(self, rule: int | str) -> RuleCheck:
+    def __getitem__(self, rule: int | str) -> Found:
         if isinstance(rule, int):
             return self.rules[rule]
         for each in self.rules:
             if rule in (each.name, each.text):
                 return each
         raise KeyError(rule)
+
+
+@dataclass(frozen=True, eq=False)
+class RuleChecks(OfRules[RuleCheck]):
+    """The check of every rule, and of all together; iterates over the rules."""
+
+    overall: RuleCheck | None
 
     @property
     def met(self) -> bool:

@@ -5,6 +5,7 @@
 - `command.py`: options, errors as sentences with exit codes, and compiled programs that are kept.
 - `voice.py`: what is said to people, and the same as JSON for programs.
 - `tables.py`: tables with their rules and declared columns, read and written.
+- `partitions.py`: predictions of the files of a folder, here or on workers.
 
 Exit codes: 0 fine; 1 lint found an error, or a rule is unmet (`check`, `fit --strict`); 2 wrong use or input
 that cannot be read (a sentence, never a traceback); 3 a mistake in ocbnn itself; 130 interrupted by Ctrl-C.

@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -32,7 +32,7 @@ from ocbnn.errors import OCBNNError
 from ocbnn.posterior.allowed import RowError, RulesAt
 from ocbnn.posterior.predict import predict
 from ocbnn.rules.constraint import Constraint
-from ocbnn.schema.files import BLOCK, UNREADABLE, family, table_files
+from ocbnn.schema.files import BLOCK, blocks_of, require_alike, stored_types, table_files, table_format
 from ocbnn.storage.documents import json_bytes, parse_json
 from ocbnn.storage.files import checksum, explained, partial, read_file, synchronise, write_bytes
 from ocbnn.storage.folders import LARGEST_MANIFEST, MANIFEST
@@ -134,7 +134,8 @@ def predict_folder(
     """
     names = [path.relative_to(one.source).as_posix() for path in table_files(one.source)]
     parts = [replace(one, name=name) for name in names]
-    require_alike(parts, estimator)
+    needed = tuple(dict.fromkeys((*estimator.schema_.names, *one.keep)))
+    require_alike([part.path for part in parts], stored_types, needed, exact=one.keep)
     with _client(workers, cluster) as client:
         _open(one, parts)
         done = {part.name: found for part in parts if (found := part.done()) is not None}
@@ -152,45 +153,6 @@ def predict_folder(
     summary = {"files": len(parts), **reduced([done[part.name] for part in parts])}
     write_bytes(one.out / SUMMARY, json_bytes(summary))
     return summary
-
-
-def require_alike(parts: Sequence[Part], estimator: Any) -> None:
-    """Refuse, before any work, a file that is damaged, lacks a column, or has one of another type.
-
-    Of CSV files only the header is read.
-    """
-    needed = list(dict.fromkeys((*estimator.schema_.names, *parts[0].keep)))
-    known: dict[str, tuple[str, str, Path]] = {}
-    for part in parts:
-        found = header(part.path)
-        for name in needed:
-            if name not in found:
-                raise InputError(f"{part.path} has no column {name!r}; there are {', '.join(found)}.")
-            kind = found[name]
-            if kind is None:
-                continue
-            family, first, path = known.setdefault(name, (kind[0], kind[1], part.path))
-            same = family == kind[0] and (name not in part.keep or first == kind[1])
-            if not same:
-                raise InputError(
-                    f"The column {name!r} of {part.path} holds {kind[1]}, and that of {path} {first}. "
-                    "Write all files of a folder with the same types."
-                )
-
-
-def header(path: Path) -> Mapping[str, tuple[str, str] | None]:
-    """The columns of a file, with the family and the name of their types where the file says them."""
-    if tables.table_format(path) != ".parquet":
-        return dict.fromkeys(tables.csv_names(path))
-    try:
-        import pyarrow.parquet as parquet
-
-        schema = parquet.read_schema(path)
-    except ImportError:
-        raise InputError(f"Reading {path} needs pyarrow: pip install pyarrow. Or save it as CSV.") from None
-    except UNREADABLE as error:
-        raise InputError(f"{path} cannot be read: {str(error).strip().rstrip('.')}.") from None
-    return {field.name: (family(field.type), str(field.type)) for field in schema}
 
 
 def _open(one: Part, parts: Sequence[Part]) -> None:
@@ -371,18 +333,15 @@ def _written(part: Part, estimator: Any, fresh: Path) -> dict[str, Any]:
 def _blocks(part: Part, estimator: Any) -> Iterator[tuple[pd.DataFrame, Any]]:
     """The model's columns of each block of rows, numbered through the file, and the columns to copy."""
     names, keep = list(estimator.schema_.names), list(part.keep)
-    if tables.table_format(part.path) == ".parquet":
+    if table_format(part.path) == ".parquet":
         import pyarrow as arrow
-        import pyarrow.parquet as parquet
 
         first = 0
-        with parquet.ParquetFile(part.path) as file:
-            batches = file.iter_batches(BLOCK, columns=list(dict.fromkeys((*names, *keep))))
-            while (batch := _next(batches, part.path)) is not None:
-                table = arrow.Table.from_batches([batch])
-                rows = table.select(names).to_pandas(ignore_metadata=True)
-                yield rows.set_axis(range(first, first + len(rows))), table.select(keep)
-                first += len(rows)
+        for _, batch in blocks_of(part.path, tuple(dict.fromkeys((*names, *keep))), {}):
+            table = arrow.Table.from_batches([batch])
+            rows = table.select(names).to_pandas(ignore_metadata=True)
+            yield rows.set_axis(range(first, first + len(rows))), table.select(keep)
+            first += len(rows)
         return
     frame = tables.read_table(part.path, Voice(quiet=True), part.decimal)
     for first in range(0, len(frame), BLOCK):
@@ -390,18 +349,10 @@ def _blocks(part: Part, estimator: Any) -> Iterator[tuple[pd.DataFrame, Any]]:
         yield some[names], some[keep]
 
 
-def _next(batches: Iterator[Any], path: Path) -> Any:
-    """The next batch of a file, or None at its end."""
-    try:
-        return next(batches, None)
-    except UNREADABLE as error:
-        raise InputError(f"{path} cannot be read: {str(error).strip().rstrip('.')}.") from None
-
-
 @contextlib.contextmanager
 def _writer(part: Part, estimator: Any, fresh: Path) -> Iterator[Any]:
     """A function that appends predictions and kept columns to the file."""
-    kind = tables.table_format(part.path)
+    kind = table_format(part.path)
     if kind != ".parquet":
         import gzip
 

@@ -72,6 +72,7 @@ def predict(
         from ocbnn.cli import tables
         from ocbnn.cli.voice import print_json
         from ocbnn.estimators import load
+        from ocbnn.schema.files import require_format
 
         if not 0 < interval < 1:
             raise command.InputError(f"--interval is a share between 0 and 1, such as 0.9, not {interval:g}.")
@@ -91,7 +92,7 @@ def predict(
         if json and out is not None:
             raise command.InputError("--json prints predictions, and --out writes a table: give one of them.")
         if out is not None:
-            tables.table_format(out)
+            require_format(out)
             tables.require_writable(out, [table])
         estimator = load(model)
         frame = tables.read_table(table, voice, decimal)

@@ -7,18 +7,26 @@ import gzip
 import io
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ocbnn.cli.command import InputError
-from ocbnn.errors import OCBNNError, SchemaError
+from ocbnn.errors import SchemaError
 from ocbnn.resources import free_memory, require_memory
-from ocbnn.schema.files import FORMATS, UNREADABLE
-from ocbnn.storage.documents import decoded
+from ocbnn.schema.files import (
+    SEPARATORS,
+    csv_header,
+    csv_records,
+    needs_pyarrow,
+    reading,
+    require_content,
+    require_format,
+    require_names,
+    separator_of,
+    table_format,
+)
 from ocbnn.storage.files import read_file
 
 if TYPE_CHECKING:
@@ -29,14 +37,8 @@ if TYPE_CHECKING:
     from ocbnn.rules.constraint import Constraint
     from ocbnn.schema import Schema
 
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars (|)"}
-LOOKED_AT = 100
-"""Rows that decide on the separator, where the header leaves several."""
-LARGEST_DECLARATION = 1_000_000
 EXPANSION = 4
 """Bytes in memory for a byte of a Parquet file, about."""
-LARGEST_HEADER = 2**20
-"""Bytes at the beginning of a CSV file that are looked at for its header."""
 SHOWN_ROWS = 5
 
 
@@ -55,31 +57,16 @@ def read_table(path: Path, voice: Voice, decimal: str = ".") -> pd.DataFrame:
         OCBNNError: no such file, another format, contents that are not what the name says, or rows that do
             not fit the header.
     """
-    kind = table_format(path)
+    kind = require_format(path)
     if decimal not in (".", ","):
         raise InputError(f"--decimal is '.' or ',', not {decimal!r}.")
     most = free_memory() // 4  # bytes, text and numbers are held side by side
     content = read_file(path, most)
-    try:
+    with reading(path):
         if kind == ".parquet":
             return _read_parquet(content, path)
-        return _read_csv(
-            _unpacked(content, most, path) if kind == ".csv.gz" else content, path, voice, decimal
-        )
-    except OCBNNError:
-        raise
-    except ImportError:
-        raise InputError(f"Reading {path} needs pyarrow: pip install pyarrow. Or save it as CSV.") from None
-    except UNREADABLE as error:
-        raise InputError(f"{path} cannot be read: {str(error).strip().rstrip('.')}.") from error
-
-
-def table_format(path: Path) -> str:
-    """The ending of a file that holds a table."""
-    for ending in FORMATS:
-        if path.name.lower().endswith(ending):
-            return ending
-    raise InputError(f"{path} is not a table this command reads; give a .csv, .csv.gz or .parquet file.")
+        unpacked = _unpacked(content, most, path) if kind == ".csv.gz" else content
+        return _read_csv(unpacked, path, voice, decimal)
 
 
 def _read_parquet(content: bytes, path: Path) -> pd.DataFrame:
@@ -89,7 +76,7 @@ def _read_parquet(content: bytes, path: Path) -> pd.DataFrame:
     found = parquet.read_metadata(io.BytesIO(content))
     require_memory(8.0 * found.num_rows * found.num_columns, f"{path}", "Give fewer rows or columns.")
     frame = pd.read_parquet(io.BytesIO(content))
-    _check_names(list(frame.columns), path)
+    require_names(list(frame.columns), path)
     # An index with a name is a column of the file.
     return frame.reset_index(drop=all(name is None for name in frame.index.names))
 
@@ -97,13 +84,11 @@ def _read_parquet(content: bytes, path: Path) -> pd.DataFrame:
 def _read_csv(content: bytes, path: Path, voice: Voice, decimal: str) -> pd.DataFrame:
     import pandas as pd
 
-    if not decoded(content, path).strip():
-        raise InputError(f"{path} cannot be read: it is empty. Its first line names the columns.")
+    require_content(content, path)
     content = content.rstrip(b"\r\n") + b"\n"  # blank lines at the end are no rows
-    separator = _separator(content)
+    separator = separator_of(content)
     names, rows = _checked_rows(content, separator, path)
-    if separator != ",":
-        voice.say(f"The values in {path} are separated by {SEPARATORS[separator]}.")
+    _tell_separator(path, separator, voice)
     # From pandas 3.1 on numbers are read to the last bit, and asking for it is deprecated.
     since = tuple(int(part) for part in pd.__version__.split(".")[:2])
     exact: dict[str, Any] = {} if since >= (3, 1) else {"float_precision": "round_trip"}
@@ -122,6 +107,11 @@ def _read_csv(content: bytes, path: Path, voice: Voice, decimal: str) -> pd.Data
     return frame.set_axis(names, axis=1)
 
 
+def _tell_separator(path: Path, separator: str, voice: Voice) -> None:
+    if separator != ",":
+        voice.say(f"The values in {path} are separated by {SEPARATORS[separator]}.")
+
+
 def _unpacked(content: bytes, most: int, path: Path) -> bytes:
     with gzip.open(io.BytesIO(content)) as file:
         unpacked = file.read(most + 1)
@@ -130,36 +120,16 @@ def _unpacked(content: bytes, most: int, path: Path) -> bytes:
     return unpacked
 
 
-def _records(content: bytes, separator: str) -> Any:
-    text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
-    return csv.reader(text, delimiter=separator, strict=True)
-
-
-def _separator(content: bytes) -> str:
-    """The separator of the header; where there may be several, one that suits the rows below it."""
-
-    def widths(separator: str) -> list[int]:
-        try:
-            return [len(record) for record in islice(_records(content, separator), LOOKED_AT)]
-        except csv.Error:
-            return [0]
-
-    found = {separator: widths(separator) for separator in SEPARATORS}
-    several = [separator for separator, each in found.items() if each[0] > 1]
-    fitting = [separator for separator in several if len(set(found[separator]) - {0}) == 1]
-    return max(fitting or several, key=lambda separator: found[separator][0], default=",")
-
-
 def _checked_rows(content: bytes, separator: str, path: Path) -> tuple[list[str], int]:
     """The names in the header, and how many rows are below it; a blank line is a row without values.
 
     Raises:
         InputError: a header that cannot be used, or a row that is longer or shorter.
     """
-    records = _records(content, separator)
+    records = csv_records(content, separator)
     try:
         names = next(records)
-        _check_names(names, path)
+        require_names(names, path)
         rows = 0
         for record in records:
             rows += 1
@@ -172,39 +142,6 @@ def _checked_rows(content: bytes, separator: str, path: Path) -> tuple[list[str]
     except csv.Error as error:
         raise InputError(f"{path} cannot be read: line {records.line_num}: {error}.") from None
     return names, rows
-
-
-def csv_names(path: Path) -> list[str]:
-    """The names in the header of a CSV file, of which no more than its beginning is read.
-
-    Raises:
-        InputError: it has none, or one that cannot be used.
-    """
-    try:
-        with gzip.open(path) if table_format(path) == ".csv.gz" else open(path, "rb") as file:
-            content = file.read(LARGEST_HEADER)
-    except UNREADABLE as error:
-        raise InputError(f"{path} cannot be read: {str(error).strip().rstrip('.')}.") from None
-    whole = content[: content.rfind(b"\n") + 1] or content
-    if not decoded(whole, path).strip():
-        raise InputError(f"{path} cannot be read: it is empty. Its first line names the columns.")
-    names: list[str] = next(_records(whole, _separator(whole)))
-    _check_names(names, path)
-    return names
-
-
-def _check_names(names: Sequence[Any], path: Path) -> None:
-    if not names:
-        raise InputError(f"The first line of {path} is blank; it names the columns.")
-    repeated = Counter(names)
-    for place, name in enumerate(names, start=1):
-        if not isinstance(name, str) or not name.strip():
-            raise InputError(
-                f"Column {place} of {path} has no name. Name it, or leave it out; row numbers that pandas "
-                "wrote are left out with `to_csv(…, index=False)`."
-            )
-        if repeated[name] > 1:
-            raise InputError(f"{path} has several columns named {name!r}; keep one, or rename them.")
 
 
 # From a table to what is fitted -----------------------------------------------------------------------------
@@ -270,7 +207,7 @@ def read_inputs(
     if target in (ignore or ()):
         raise InputError(f"{target!r} is the target, so it cannot be ignored.")
     source = None
-    if is_large(table):
+    if is_read_in_pieces(table):
         source = _large_table(table, target, sorted(left_out), group, decimal, hold_out, seed, missing, voice)
         frame, left_out = source.sample, set()
     else:
@@ -295,8 +232,8 @@ def read_inputs(
     return Inputs(complete, known, constraints, declared, schema is not None, groups, source)
 
 
-def is_large(table: Path) -> bool:
-    """Whether a table is read in pieces: a folder, or a Parquet file that would fill much of the memory."""
+def is_read_in_pieces(table: Path) -> bool:
+    """Whether a table is a folder, or a Parquet file that would fill much of the memory."""
     if table.is_dir():
         return True
     if table.suffix.lower() != ".parquet" or not table.is_file():
@@ -323,6 +260,9 @@ def _large_table(
         raise InputError(f"--decimal is of a single CSV file, and {table} is a folder.")
     voice.say(f"Reading {table} once, to see what its columns hold.")
     read = LargeTable(table, target, tuple(ignore), hold_out, seed, missing)
+    for path in read.files:
+        if table_format(path) != ".parquet":
+            _tell_separator(path, csv_header(path)[1], voice)
     if read.left_out:
         where = ", ".join(f"{name} ({count:,})" for name, count in read.incomplete.items())
         voice.say(
@@ -462,7 +402,7 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
     """The table in the format of its name."""
     from ocbnn.storage.files import write_whole
 
-    kind = table_format(path)
+    kind = require_format(path)
 
     def write(part: Path) -> None:
         if kind == ".parquet":
@@ -473,7 +413,7 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
     try:
         write_whole(path, write)
     except ImportError:
-        raise InputError(f"Writing {path} needs pyarrow: pip install pyarrow. Or write a .csv.") from None
+        raise needs_pyarrow(f"Writing {path}") from None
 
 
 def require_writable(path: Path, inputs: Iterable[Path | None] = ()) -> None:

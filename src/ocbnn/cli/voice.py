@@ -34,14 +34,6 @@ NOT_REPEATED = ("seed", "resume", "json", "quiet", "debug", "strict")
 """Options that do not change the model, and the seed, which is always told."""
 STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
 VERDICT_STYLES = {"met": "green", "unmet": "red", "not shown at this tolerance": "yellow"}
-FIGURES: Mapping[str, str] = {
-    "epsilon_mean": "violated, over draws and points",
-    "epsilon_worst": "violated at the worst point",
-    "draws_violating": "draws that violate it anywhere",
-    "draws_unproved": "draws not proved to keep it everywhere",
-    "points_violating": "points whose prediction violates it",
-    "mass_outside": "probability outside of what is allowed",
-}
 
 
 @dataclass(frozen=True)
@@ -188,7 +180,7 @@ def show_outcomes(voice: Voice, outcomes: Iterable[RuleOutcome]) -> None:
 
 def show_check(voice: Voice, found: RuleCheck, schema: Schema) -> None:
     """One rule's verdict, its figures with their intervals, and the worst point."""
-    from ocbnn.checking.results import IN_WORDS, LEVELS
+    from ocbnn.checking.results import IN_WORDS, LEVELS, rule_figures
     from ocbnn.report.sentences import percent
 
     voice.say(f"{found.verdict} {IN_WORDS[found.asked]}: {found.name}", VERDICT_STYLES[found.verdict])
@@ -199,10 +191,8 @@ def show_check(voice: Voice, found: RuleCheck, schema: Schema) -> None:
     how = f"{found.points:,} fresh points"
     how += f" and {found.points_found} found by ascent" if found.points_found else ""
     voice.say(f"  accepted {percent(found.tolerance)}; tried at {how}", "dim")
-    for label, words in FIGURES.items():
-        figure = getattr(found, label)
-        if figure is not None:
-            voice.say(f"  {words}: {_with_ends(figure)}")
+    for words, figure in rule_figures(found):
+        voice.say(f"  {words}: {_with_ends(figure)}")
     for name, divergence in found.divergences.items():
         mean = divergence.mean
         voice.say(f"  {name.replace('_', ' ')}: {mean.value:.3g} ({mean.low:.3g} to {mean.high:.3g})")

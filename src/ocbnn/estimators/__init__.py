@@ -1,6 +1,7 @@
 """Estimators in scikit-learn's contract: tables and rules in, predictions in raw units out.
 
 - `tables.py`: what users hand over, as tables with names; equal rows merged.
+- `large.py`: tables in files, read in pieces.  `lazy.py`: Dask DataFrames.
 - `given.py`: rules and learnt priors as users give them.
 - `defaults.py`: choices that a user need not make.
 - `base.py`, `regressor.py`, `classifier.py`: the estimators.

@@ -27,7 +27,7 @@ from ocbnn.errors import (
     UnmetRuleError,
 )
 from ocbnn.estimators import defaults, given, tables
-from ocbnn.estimators.large import LargeTable, is_large
+from ocbnn.estimators.large import LargeTable, is_in_files
 from ocbnn.estimators.lazy import by_partition, is_lazy
 from ocbnn.inference.engines import choose
 from ocbnn.inference.prepare import Settings
@@ -133,7 +133,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     def _fitted(self, X: Any, y: Any, sample_weight: Any, **run: Any) -> Result:
         from ocbnn.estimators.folder import require_savable
 
-        table = self._large(X, y, sample_weight) if is_large(X) else None
+        table = self._large(X, y, sample_weight) if is_in_files(X) else None
         if table is not None:
             X, y = table.train[table.inputs], table.train[table.target]
         frame = tables.read_table(self, X, reset=True)

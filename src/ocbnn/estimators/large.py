@@ -13,10 +13,10 @@ rows are sampled, and which are held out.
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,23 +26,26 @@ import numpy as np
 import pandas as pd
 
 from ocbnn.errors import OCBNNError, SchemaError
-from ocbnn.estimators.tables import OBSERVED, Rows
+from ocbnn.estimators.tables import Rows
 from ocbnn.model import Data
+from ocbnn.resources import require_disk, require_memory
 from ocbnn.schema import Column, Schema
 from ocbnn.schema.columns import Target
 from ocbnn.schema.files import (
-    UNREADABLE,
     blocks_of,
     family,
     largest_group,
+    reading,
     require_alike,
+    require_format,
+    shown_types,
     table_files,
     table_format,
-    unreadable,
 )
-from ocbnn.schema.infer import guess_task
+from ocbnn.schema.infer import OBSERVED_QUANTILES, guess_kind, guess_task
 from ocbnn.schema.reading import did_you_mean, listed
 from ocbnn.seeds import seed_for
+from ocbnn.storage.files import explained, partial
 
 SAMPLE = 100_000
 """Rows that are held in memory. A table of no more rows is fitted as any table in memory is."""
@@ -52,6 +55,8 @@ WINDOW = 2**20
 """Rows within which are shuffled: 12 columns of them take 50 MB."""
 LARGEST_GROUP = WINDOW // 4
 """Rows of a row group beyond which a file is copied in smaller ones, so that a window has several."""
+LEAST_COPIED = 0.1
+"""Bytes of the copy for a byte of a file, from below: labels that repeat take little."""
 MOST_DISTINCT = 10_000
 """Labels of a column that are kept: with more of them it is an identifier."""
 
@@ -87,7 +92,7 @@ class Facts(NamedTuple):
     whole: bool
 
 
-def is_large(X: Any) -> bool:
+def is_in_files(X: Any) -> bool:
     """Whether X is a table in files."""
     return isinstance(X, str | os.PathLike | LargeTable)
 
@@ -126,8 +131,10 @@ class LargeTable:
 
     def __post_init__(self) -> None:
         self.path = Path(self.path)
+        if self.path.is_file():
+            require_format(self.path)
         self.files = [self.path] if self.path.is_file() else table_files(self.path)
-        self._types = require_alike(self.files)
+        self._types = require_alike(self.files, shown_types)
         for name in (self.target, *self.ignore):
             if name not in self._types:
                 known = list(self._types)
@@ -260,7 +267,7 @@ class LargeTable:
         names = [*self.inputs, self.target]
         try:
             for path in self.files:
-                is_copied = table_format(path) != ".parquet" or largest_group(path) > LARGEST_GROUP
+                is_copied = _is_copied(path)
                 for index, batch in blocks_of(path, names, self._types):
                     tidy = _tidied(self._arrow, batch)
                     if not tidy.num_rows:
@@ -269,16 +276,32 @@ class LargeTable:
                         yield path, index, tidy
                         continue
                     if writer is None:
-                        scratch = tempfile.mkdtemp(prefix="ocbnn-")
-                        weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
-                        place = Path(scratch) / "rows.parquet"
+                        place = self._scratch() / "rows.parquet"
                         writer = parquet.ParquetWriter(place, tidy.schema)
-                    writer.write_batch(tidy.cast(writer.schema), row_group_size=tidy.num_rows)
+                    with explained(place):
+                        writer.write_batch(tidy.cast(writer.schema), row_group_size=tidy.num_rows)
                     yield place, copied, tidy
                     copied += 1
         finally:
             if writer is not None:
                 writer.close()
+
+    def _scratch(self) -> Path:
+        """A folder for the rows that are copied, as long as this table lives; nobody else can read it.
+
+        What killed processes have left of theirs is removed first.
+        """
+        place = Path(tempfile.gettempdir())
+        copied = sum(path.stat().st_size for path in self.files if _is_copied(path))
+        require_disk(
+            place, copied * LEAST_COPIED, f"A copy of {self.path}", "Set TMPDIR to a folder on a larger disk."
+        )
+        stack = ExitStack()
+        weakref.finalize(self, stack.close)
+        with explained(place):
+            scratch = stack.enter_context(partial(place / "ocbnn-rows", folder=True))
+            scratch.chmod(0o700)
+        return scratch
 
     def _complete(self, batch: Any, *, count: bool = False) -> np.ndarray:
         """The rows with all values that are needed; what the others lack is counted where asked for."""
@@ -311,11 +334,14 @@ class LargeTable:
         found: dict[str, dict[str, Any]] = {}
         for name in self.inputs:
             options = own.get(name, {})
-            if options.get("kind") is not None or options.get("levels") is not None:
+            kind = options.get("kind")
+            if options.get("levels") is not None or kind not in (None, "category"):
                 continue
             if family(self._types[name]) == "text" and len(self.levels[name]) <= MOST_DISTINCT:
+                if kind is None:
+                    guess_kind(self._with_all_levels(name), name)
                 found[name] = {"levels": sorted(self.levels[name])}
-            elif name in self.facts:
+            elif name in self.facts and kind is None:
                 found[name] = {"kind": self._kind(name)}
         key = "y" if "y" in own and "y" not in self._types else self.target
         if own.get(key, {}).get("levels") is None and len(self.levels[self.target]) <= MOST_DISTINCT:
@@ -323,6 +349,12 @@ class LargeTable:
             if task == "classification":
                 found[key] = {"levels": sorted(self.levels[self.target])}
         return {name: {**found.get(name, {}), **own.get(name, {})} for name in {**found, **own}}
+
+    def _with_all_levels(self, name: str) -> pd.Series:
+        """A column of the sample, and below it the labels that it lacks: what speaks against a category."""
+        sample = self.sample[name]
+        rest = sorted(self.levels[name] - set(sample))
+        return pd.concat([sample, pd.Series(rest, ["not in the sample"] * len(rest), sample.dtype)])
 
     def _kind(self, name: str) -> str:
         facts, kind = self.facts[name], self._types[name]
@@ -356,9 +388,19 @@ class LargeTable:
             column = replace(column, center=facts.mean, scale=facts.sd if facts.sd > 0.0 else 1.0)
         return column
 
-    def stream(self, schema: Schema) -> Stream:
-        """All rows in model units, for engines that take minibatches."""
-        return Stream(self, schema)
+    def stream(self, schema: Schema) -> RowStream:
+        """All rows in model units, for engines that take minibatches.
+
+        Raises:
+            ResourceError: the rows of a window do not fit into memory.
+        """
+        rows = min(self.fitted, WINDOW)
+        require_memory(
+            2 * rows * (schema.width + 1) * np.dtype(np.float32).itemsize,
+            f"{rows:,} rows of {schema.width:,} inputs, which are shuffled together,",
+            "Leave columns out, or declare fewer levels.",
+        )
+        return RowStream(self, schema)
 
     @property
     def identity(self) -> list[Any]:
@@ -370,11 +412,8 @@ class LargeTable:
         """The rows of a row group that are fitted."""
         import pyarrow.parquet as parquet
 
-        try:
-            with parquet.ParquetFile(group.path) as file:
-                table = file.read_row_group(group.place, columns=[*self.inputs, self.target])
-        except UNREADABLE as error:
-            raise unreadable(group.path, error) from None
+        with reading(group.path), parquet.ParquetFile(group.path) as file:
+            table = file.read_row_group(group.place, columns=[*self.inputs, self.target])
         batch = _tidied(self._arrow, table.combine_chunks())
         numbers = np.arange(group.first, group.first + table.num_rows)
         kept = self._complete(batch) & ~self.is_held(numbers)
@@ -383,7 +422,12 @@ class LargeTable:
         return batch.filter(self._arrow.array(kept)).to_pandas(ignore_metadata=True).set_axis(numbers[kept])
 
 
-class Stream:
+def _is_copied(path: Path) -> bool:
+    """Whether rows of a file must be copied to be read in small groups in any order."""
+    return table_format(path) != ".parquet" or largest_group(path) > LARGEST_GROUP
+
+
+class RowStream:
     """All rows of a large table in model units, in an endless sequence of shuffled passes.
 
     Attributes:
@@ -404,7 +448,7 @@ class Stream:
         """What tells these rows from others."""
         return self.table.identity
 
-    def share(self, index: int, count: int) -> Stream:
+    def share(self, index: int, count: int) -> RowStream:
         """Every `count`-th row group, from the one of that index on.
 
         Raises:
@@ -415,7 +459,7 @@ class Stream:
             raise OCBNNError(
                 f"{self.table.path} has fewer row groups than the {count} processes that read it."
             )
-        return self if count == 1 else Stream(self.table, self.schema, groups)
+        return self if count == 1 else RowStream(self.table, self.schema, groups)
 
     def take(self, seed: int, start: int, count: int) -> Data:
         """Rows `start` to `start + count` of the sequence; each pass has every row once."""
@@ -545,7 +589,7 @@ def _aggregates(arrow: Any, name: str) -> Iterator[tuple[str, str, Any, str]]:
     options = {
         "stddev": compute.VarianceOptions(ddof=0),
         "count": compute.CountOptions(mode="only_null"),
-        "tdigest": compute.TDigestOptions(q=list(OBSERVED), delta=CENTROIDS),
+        "tdigest": compute.TDigestOptions(q=list(OBSERVED_QUANTILES), delta=CENTROIDS),
     }
     for figure in AGGREGATES:
         yield name, f"hash_{figure}", options.get(figure), f"{name}.{figure}"

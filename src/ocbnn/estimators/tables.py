@@ -14,10 +14,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from ocbnn.errors import SchemaError
 from ocbnn.estimators.lazy import is_lazy
 from ocbnn.schema import Column, Schema
+from ocbnn.schema.infer import center_and_scale, observed_range
 from ocbnn.schema.reading import family
 from ocbnn.schema.table import require_distinct
 
-OBSERVED = (0.005, 0.995)
 LESS_SKEWED = 0.5
 """By how much asinh must reduce the skewness of amounts to be taken: an exponential's is 2, a normal's 0."""
 BELOW_LEAST = 4.0
@@ -283,8 +283,8 @@ def weighted_schema(
     _require_spread(getattr(schema.target, "name", "y"), rows[:, -1])
     target = schema.target
     if target is not None and target.task == "regression":
-        center, scale = _center_and_scale(target.transformed(rows[:, -1], pd.RangeIndex(len(rows))), weights)
-        observed = _observed(rows[:, -1], weights)
+        center, scale = center_and_scale(target.transformed(rows[:, -1], pd.RangeIndex(len(rows))), weights)
+        observed = observed_range(rows[:, -1], weights)
         target = replace(target, center=center, scale=scale, observed=observed)
     return Schema(tuple(columns), target)
 
@@ -293,7 +293,7 @@ def _weighted_missing(column: Column, values: np.ndarray, weights: np.ndarray, m
     """The column with what is known of its missing values; rows of no weight play no part."""
     if not column.indicator or not missing:
         return replace(column, indicator=False, mean=0.0, missing=0)
-    mean = 0.0 if column.kind == "category" else _center_and_scale(values, weights)[0]
+    mean = 0.0 if column.kind == "category" else center_and_scale(values, weights)[0]
     return replace(column, mean=mean, missing=round(missing))
 
 
@@ -319,7 +319,7 @@ def on_suited_scale(
     positive = values > 0
     if column.transform != "standardize" or values.min() < 0 or len(np.unique(values)) < 3:
         return column
-    offset = _observed(values[positive], weights[positive])[0] / BELOW_LEAST
+    offset = observed_range(values[positive], weights[positive])[0] / BELOW_LEAST
     if values.max() > MOST_SPREAD * offset:
         return column
     changed = replace(column, transform="asinh", offset=offset)
@@ -328,7 +328,7 @@ def on_suited_scale(
 
 
 def _skewness(values: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> float:
-    center, scale = _center_and_scale(values, weights)
+    center, scale = center_and_scale(values, weights)
     return float(np.average(((values - center) / scale) ** 3, weights=weights))
 
 
@@ -336,29 +336,8 @@ def _weighted_column(column: Column, values: np.ndarray, weights: np.ndarray) ->
     if column.kind == "category":
         return column
     if column.kind != "binary":
-        column = replace(column, observed=_observed(values, weights))
+        column = replace(column, observed=observed_range(values, weights))
     if column.transform == "none":
         return column
-    center, scale = _center_and_scale(column.transformed(values), weights)
+    center, scale = center_and_scale(column.transformed(values), weights)
     return replace(column, center=center, scale=scale)
-
-
-def _center_and_scale(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    if values.min() == values.max():
-        return float(values[0]), 1.0
-    largest = float(np.abs(values).max())
-    reduced = values / largest  # no square can overflow
-    center = float(np.average(reduced, weights=weights))
-    scale = float(np.sqrt(np.average((reduced - center) ** 2, weights=weights)))
-    # A spread that is nothing but rounding would blow noise up to the size of data.
-    return center * largest, scale * largest if scale > 1e-12 else 1.0
-
-
-def _observed(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """The 0.5 and 99.5 % quantiles, rounded outwards to values that occur, as of rows repeated by weight."""
-    order = np.argsort(values)
-    ends = np.cumsum(weights[order])
-    last = max(float(ends[-1]) - 1.0, 0.0)
-    places = np.floor(OBSERVED[0] * last), np.ceil(OBSERVED[1] * last)
-    low, high = np.minimum(np.searchsorted(ends, places, side="right"), len(values) - 1)
-    return float(values[order[low]]), float(values[order[high]])

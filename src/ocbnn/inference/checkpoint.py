@@ -42,7 +42,7 @@ def description(model: Model, run: RunOptions, settings: Any) -> dict[str, Any]:
     gaussian = as_diagonal(base)
     parts = getattr(base, "__dict__", base) if gaussian is None else [gaussian.mean, gaussian.sd]
     return {
-        "format": 4,
+        "format": 5,
         "engine": run.engine.name,
         "settings": repr(run.engine),
         "prepare": repr(settings),

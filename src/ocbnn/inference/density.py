@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -142,10 +142,6 @@ class Density:
             return self
         return Density(replace(self.model, network=replace(network, sums_below=-(-FUSED // chains))))
 
-    def log_prior(self, w: Float[Array, " size"], context: Context) -> Float[Array, ""]:
-        """The prior with its rules."""
-        return self.model.log_prior(w, context.points)
-
     def log_likelihood(self, w: Float[Array, " size"], context: Context) -> Float[Array, ""]:
         """The likelihood of the context's rows; 0 without data."""
         if context.data is None:
@@ -212,18 +208,17 @@ def check_finite(density: Density, positions: Float[np.ndarray, "chains size"], 
 
 @dataclass(frozen=True, eq=False)
 class Strengths:
-    """The strength of every rule, whether pilots found it, and why a rule cannot be met (empty if it can)."""
+    """The strength of every rule, and whether pilots found it."""
 
     values: Float[np.ndarray, " rules"]
     searched: np.ndarray
-    reasons: tuple[str, ...]
 
     @classmethod
     def given(cls, model: Model) -> Strengths:
         """The strengths a model has."""
         rules = model.terms
         values = np.array([float(rule.points.strength) for rule in rules])
-        return cls(values, np.zeros(len(rules), bool), ("",) * len(rules))
+        return cls(values, np.zeros(len(rules), bool))
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +244,7 @@ class Prepared:
     strengths: Strengths
     tunings: Sequence[Sequence[Any]] = ()
     work: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     def with_strengths(self, values: Sequence[float] | np.ndarray) -> Prepared:
         """The same points and nodes with other strengths: nothing is compiled anew."""
@@ -275,7 +270,6 @@ class Prepared:
             "positions": np.asarray(self.positions),
             "strengths": self.strengths.values,
             "searched": self.strengths.searched.astype(np.uint8),
-            "reasons": np.frombuffer("\n".join(self.strengths.reasons).encode(), np.uint8),
             "work": np.asarray(self.work, np.int64),
         }
         for index, (points, nodes) in enumerate(zip(self.context.points, self.context.nodes, strict=True)):
@@ -290,8 +284,7 @@ class Prepared:
     @classmethod
     def restored(cls, model: Model, arrays: Arrays) -> Prepared:
         """What `arrays` gave, for the same model."""
-        reasons = tuple(arrays["reasons"].tobytes().decode().split("\n"))
-        strengths = Strengths(arrays["strengths"], arrays["searched"].astype(bool), reasons)
+        strengths = Strengths(arrays["strengths"], arrays["searched"].astype(bool))
         rules, nodes = [], []
         for index, rule in enumerate(model.terms):
             strength = float(strengths.values[index])

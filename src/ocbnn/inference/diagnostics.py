@@ -22,7 +22,6 @@ from jaxtyping import Array, Float
 from ocbnn.checking.convergence import LEAST_DRAWS, Mixing, bulk_ess, mixing, rhat
 from ocbnn.inference.density import fixed_context
 from ocbnn.inference.engines.base import Bias, Engine
-from ocbnn.inference.engines.stein import kernel_stein_discrepancy
 from ocbnn.inference.probes import probe_inputs, probe_places
 from ocbnn.model import Data, Model
 from ocbnn.model.priors import LayerScales
@@ -155,13 +154,13 @@ def diagnose_run(
         )
         return replace(found, rhat_of_scales=rhat_of_scales(model, draws))
     finite = bool(np.isfinite(values).all())
-    if engine.name == "svgd":
+    discrepancy = getattr(engine, "discrepancy", None)
+    if discrepancy is not None:
         particles = jnp.asarray(draws.reshape(-1, draws.shape[-1]))
-        discrepancy = float(kernel_stein_discrepancy(particles, scores(model, particles)))
-        found = diagnose_particles(trace, discrepancy, len(particles), finite=finite)
+        distance = float(discrepancy(particles, scores(model, particles)))
+        found = diagnose_particles(trace, distance, len(particles), finite=finite)
     else:
-        name = "ELBO" if engine.name == "bbb" else "objective"
-        found = diagnose_objective(trace, name, finite=finite)
+        found = diagnose_objective(trace, getattr(engine, "objective", "objective"), finite=finite)
     return replace(found, acceptance=acceptance, divergences=divergences)
 
 

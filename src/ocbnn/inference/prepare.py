@@ -105,8 +105,9 @@ def prepare(
     )
     if settings.strength is not None:
         prepared = settings.strength.find(prepared, run, report)
-        # Before this nothing was in there but the warm start; what pilots compiled is told apart.
-        seconds["strength"] = time.perf_counter() - began - sum(seconds.values())
+        # What pilots compiled is told apart.
+        spent = time.perf_counter() - began - sum(prepared.seconds.values())
+        prepared = replace(prepared, seconds={**prepared.seconds, "strength": spent})
     if store is not None:
         store.save("prepared", prepared.arrays())
     return prepared

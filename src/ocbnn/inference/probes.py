@@ -60,13 +60,13 @@ def probe_places(
     def place(quantity: int) -> str:
         if quantity >= functions:
             return further[quantity - functions]
-        probe, chain = divmod(quantity, each)
+        probe, part = divmod(quantity, each)
         there = _raw_words(schema, probes[probe])
         if each == 1 or schema is None or schema.target is None:
             return there
         if not schema.target.classes:
-            return f"{there} for the noise of {schema.target.name}" if chain else there
-        return f"{there} for {schema.target.name} = {schema.target.classes[chain]}"
+            return f"{there} for the noise of {schema.target.name}" if part else there
+        return f"{there} for {schema.target.name} = {schema.target.classes[part]}"
 
     return place
 

@@ -114,7 +114,8 @@ class StrengthSearch:
             judged = partial(_findings, prepared.model, fresh, engine.has_chains)
             draws, findings, prepared = self._pilot(prepared, loop, judged)
             checks = [check for check, _ in findings]
-            prepared.seconds["compile"] = prepared.seconds.get("compile", 0.0) + loop.compile_seconds
+            compiling = prepared.seconds.get("compile", 0.0) + loop.compile_seconds
+            prepared = replace(prepared, seconds={**prepared.seconds, "compile": compiling})
             if engine.has_chains and not engine.stochastic:
                 settled = [state.tuning.settling(engine.warmup) for state in loop.states]
                 prepared = replace(prepared, tunings=[jax.tree.leaves(tuning) for tuning in settled])
@@ -136,8 +137,7 @@ class StrengthSearch:
             if bracket.settled:
                 break
         found = bracket.found()
-        strengths = Strengths(found, free, ("",) * len(rules))
-        return replace(prepared.with_strengths(found), strengths=strengths)
+        return replace(prepared.with_strengths(found), strengths=Strengths(found, free))
 
     def _filled(
         self,

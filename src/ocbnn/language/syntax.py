@@ -205,6 +205,9 @@ _EXPECTED = (  # the most helpful first
     ({"COMMA"}, "`,`"),
     ({"_AND"}, "`and`"),
     ({"_OR"}, "`or`"),
+    ({"_PER"}, "`per`"),
+    ({"_EQUAL"}, "`is equal over`"),
+    ({"_WITH"}, "`with`"),
     ({"TIMES"}, "an operator such as `+`"),
     ({"$END"}, "the end of the rule"),
 )

@@ -249,12 +249,11 @@ def _none_found(views: Sequence[View], count: int, target: Target | None) -> Boo
     for _ in range(4):
         places = best + steps[:, None]
         outputs = target.to_raw(places)
-        with np.errstate(all="ignore"):
-            margins = [
-                np.broadcast_to(each.rule.requirement.margin(each.demand, outputs), outputs.shape)
-                for each in views
-            ]
-        worst = np.nan_to_num(np.max(margins, axis=0), nan=np.inf)
+        margins = [
+            np.broadcast_to(each.rule.requirement.violation(each.demand, outputs), outputs.shape)
+            for each in views
+        ]
+        worst = np.max(margins, axis=0)
         best = np.take_along_axis(places, np.argmin(worst, axis=0)[None], axis=0)[0]
         steps = steps / 50
     return np.min(worst, axis=0) > 0

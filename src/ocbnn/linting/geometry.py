@@ -340,8 +340,9 @@ def simplest(point: Floats, space: Space, holds: Callable[[Floats], bool]) -> Fl
         leading = np.floor(np.log10(space.width))
     for digits in range(1, 13):
         unit = 10.0 ** (leading - digits)
-        rounded = np.where(space.integral, point, np.round(point / unit) / 10.0 ** (digits - leading))
-        if holds(rounded):
+        with np.errstate(over="ignore"):
+            rounded = np.where(space.integral, point, np.round(point / unit) / 10.0 ** (digits - leading))
+        if np.isfinite(rounded).all() and holds(rounded):
             return rounded
     return point if holds(point) else None
 

@@ -16,7 +16,7 @@ import numpy as np
 from ocbnn.language.expressions import name_text, number_text
 from ocbnn.linting.findings import Finding, at_input, quoted, raw_input
 from ocbnn.linting.geometry import Bools, Floats
-from ocbnn.linting.single import FEWEST_ROWS, Rows
+from ocbnn.linting.single import FEWEST_ROWS, Observed
 from ocbnn.linting.subjects import Subject, view
 from ocbnn.rules.ranges import class_indices
 from ocbnn.schema import Label, Schema
@@ -51,7 +51,7 @@ Differences = dict[tuple[Label, ...], tuple[Floats, Floats]]
 
 
 def findings_between(
-    relations: Sequence[Subject], others: Sequence[Subject], schema: Schema, rows: Rows | None
+    relations: Sequence[Subject], others: Sequence[Subject], schema: Schema, rows: Observed | None
 ) -> Iterator[Finding]:
     """Relations that contradict each other, and relations against rules about single outputs."""
     for one in relations:
@@ -65,7 +65,7 @@ def findings_between(
         yield from _against_outputs(relation, others, schema)
 
 
-def pair_conflicts(subject: Subject, rows: Rows, schema: Schema) -> Iterator[Finding]:
+def pair_conflicts(subject: Subject, rows: Observed, schema: Schema) -> Iterator[Finding]:
     """Pairs of rows that agree in all but what is compared, and contradict the rule."""
     assert schema.target is not None
     inside = np.flatnonzero(subject.rule.applies(rows.coded, schema))
@@ -103,7 +103,7 @@ def _nothing_compared(subject: Subject, schema: Schema) -> Iterator[Finding]:
         )
 
 
-def _small_groups(subject: Subject, rows: Rows, schema: Schema) -> Iterator[Finding]:
+def _small_groups(subject: Subject, rows: Observed, schema: Schema) -> Iterator[Finding]:
     asked = subject.rule.requirement.groups()
     if asked is None:
         return

@@ -27,7 +27,7 @@ CONFIDENCE = 0.99
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Observed:
     """The data as lint needs them: coded inputs, targets (raw y, or class indices), index labels."""
 
     coded: Floats
@@ -39,7 +39,7 @@ class Rows:
         return tuple(self.labels[index] for index in indices[:SHOWN_ROWS])
 
 
-def read_rows(data: pd.DataFrame, schema: Schema) -> Rows:
+def read_rows(data: pd.DataFrame, schema: Schema) -> Observed:
     """The rows of a table that also has the target.
 
     Raises:
@@ -59,13 +59,13 @@ def read_rows(data: pd.DataFrame, schema: Schema) -> Rows:
         )
     values = target.to_model(data[target.name])
     raw = values if target.task == "classification" else target.to_raw(values)
-    return Rows(coded, np.asarray(raw, dtype=float), tuple(data.index))
+    return Observed(coded, np.asarray(raw, dtype=float), tuple(data.index))
 
 
 # Where a rule applies ---------------------------------------------------------------------------------------
 
 
-def findings_about(subject: Subject, space: Space, rows: Rows | None) -> Iterator[Finding]:
+def findings_about(subject: Subject, space: Space, rows: Observed | None) -> Iterator[Finding]:
     """All findings about where this rule applies and what it allows there."""
     parts = _alternatives(subject, space)
     filled = [part for part in parts if not all(is_empty(cell, space) for cell in part.cells)]
@@ -191,7 +191,7 @@ def _beyond(cell: Cell, space: Space) -> list[str]:
     return [space.schema.names[index] for index in np.flatnonzero(below | above)]
 
 
-def _unobserved(subject: Subject, space: Space, rows: Rows | None) -> Iterator[Finding]:
+def _unobserved(subject: Subject, space: Space, rows: Observed | None) -> Iterator[Finding]:
     low = np.where(space.integral, np.floor(space.observed_low), space.observed_low)
     high = np.where(space.integral, np.ceil(space.observed_high), space.observed_high)
     if not all(is_empty(bounded(cell, low, high, space), space) for cell in subject.cells):
@@ -256,7 +256,7 @@ def _empty_output(subject: Subject, space: Space) -> Iterator[Finding]:
 # What rows say ----------------------------------------------------------------------------------------------
 
 
-def data_conflicts(subject: Subject, rows: Rows, schema: Schema) -> Iterator[Finding]:
+def data_conflicts(subject: Subject, rows: Observed, schema: Schema) -> Iterator[Finding]:
     """What the data say against a rule that asks something of each input alone."""
     assert schema.target is not None
     inside = np.flatnonzero(subject.rule.applies(rows.coded, schema))

@@ -104,15 +104,15 @@ def output_blocks(
     weights = draws.reshape(-1, draws.shape[-1])[:, : model.network.size]
     inputs = np.asarray(inputs, dtype=draws.dtype)
     rows = _padded_size(len(inputs), min(MOST_ROWS, chunk))
-    members = _padded_size(len(weights), max(chunk // rows, 1))
+    together = _padded_size(len(weights), max(chunk // rows, 1))
     for begin in range(0, max(len(inputs), 1), rows):
         block = slice(begin, min(begin + rows, len(inputs)))
         there = padded(inputs[block], rows)
         parts = []
-        for first in range(0, max(len(weights), 1), members):
-            some = weights[first : first + members]
+        for first in range(0, max(len(weights), 1), together):
+            some = weights[first : first + together]
             with precision("float64" if draws.dtype == np.float64 else "float32"):
-                values = network_functions(model.network, model.likelihood, padded(some, members), there)
+                values = network_functions(model.network, model.likelihood, padded(some, together), there)
                 parts.append(np.asarray(values)[: len(some), : block.stop - block.start])
         yield block, np.concatenate(parts)
 

@@ -143,7 +143,7 @@ class NegativeExponential:
     climbable: ClassVar[bool] = False
 
     def scores(self, requirement: Requirement, demand: Any) -> bool:
-        return type(requirement).forbidden is not Requirement.forbidden
+        return requirement.lists_forbidden
 
     def calibrated(self, rule: Calibration) -> NegativeExponential:
         unit = rule.requirement.raw_unit(rule.target) if self.raw else rule.requirement.scale(rule.demand)
@@ -376,7 +376,7 @@ TERMS: dict[str, Term] = {
 
 
 def log_total(log_probabilities: Array, members: Array) -> Array:
-    """Log of the total probability of `chains`; −inf, without a NaN gradient, where there are none."""
+    """Log of the total probability of `members`; −inf, without a NaN gradient, where there are none."""
     some = jnp.any(members, axis=-1)
     total = logsumexp(jnp.where(members | ~some[..., None], log_probabilities, -jnp.inf), axis=-1)
     return jnp.where(some, jnp.where(total < 0.0, total, 0.0), -jnp.inf)

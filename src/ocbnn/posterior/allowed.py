@@ -74,9 +74,7 @@ class RulesAt:
         result = np.zeros(values.shape[:-1] if classes else values.shape, dtype=bool)
         for rule, rows, demand in self.applying():
             picked = values[..., rows, :] if classes else values[..., rows]
-            with np.errstate(all="ignore"):
-                # Written so that NaN counts as violated.
-                result[..., rows] |= ~(np.asarray(rule.requirement.margin(demand, picked)) <= 0)
+            result[..., rows] |= rule.requirement.violation(demand, picked) > 0
         return result
 
     def obeying(self, values: np.ndarray) -> Bool[np.ndarray, "S n"]:

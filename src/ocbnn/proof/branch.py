@@ -125,7 +125,7 @@ class Bounder:
         # The corner of the quantity that decides, where one does.
         decisive = np.argmin(np.abs(upper - margin[:, None]), axis=1)
         steepest = slopes.slopes[np.arange(len(draw)), decisive]
-        return Bounded(margin[:count], steepest[:count], self._scores(bound, slopes, some, steepest)[:count])
+        return Bounded(margin[:count], steepest[:count], self._scores(slopes, some, steepest)[:count])
 
     @property
     def _rounding(self) -> float:
@@ -212,9 +212,7 @@ class Bounder:
             return np.concatenate([rows, np.zeros((len(rows), outputs - 1))], axis=1)
         return rows[:, 1:] if outputs == 1 else rows
 
-    def _scores(
-        self, bound: MarginBound, slopes: _Slopes, some: Some, steepest: np.ndarray
-    ) -> Float[np.ndarray, "P Q"]:
+    def _scores(self, slopes: _Slopes, some: Some, steepest: np.ndarray) -> Float[np.ndarray, "P Q"]:
         """How much each column is to blame for a bound that is not good enough."""
         low, high = self.space.model_ends(some)
         moved = np.abs(steepest) * (high - low)
@@ -485,9 +483,7 @@ class Predicted:
         values = values if drawn.classes else drawn.target.to_raw(values)
         if rule.requirement.inputs == 1:
             values = values[:, 0]
-        with np.errstate(all="ignore"):
-            margins = np.asarray(rule.requirement.margin(at.demand, values))
-        return np.where(np.isnan(margins), np.inf, margins)
+        return rule.requirement.violation(at.demand, values)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

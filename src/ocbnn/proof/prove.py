@@ -119,7 +119,7 @@ def _proof(
         outcome = Outcome(np.full(count, UNDECIDED, dtype=np.int8), {}, np.ones(count))
     else:
         refuted = dict[int, np.ndarray]()
-        _try(drawn, term, _points(drawn, term, key), refuted)
+        _try(drawn, term, _points(term, key), refuted)
 
         def told(decided: int, of: int) -> None:
             report(Tick.of(f"prove {name}", decided, of, time.monotonic() - started))
@@ -169,7 +169,7 @@ def _unprovable(bounder: Bounder) -> str:
     return ""
 
 
-def _points(drawn: Drawn, term: RuleTerm, key: int) -> Float[np.ndarray, "n Q"]:
+def _points(term: RuleTerm, key: int) -> Float[np.ndarray, "n Q"]:
     """Fresh points of a rule's region, and its corners."""
     fresh = term.fresh(ATTACKED_AT, key, "attack")
     return np.concatenate([fresh, rule_vertices(term.rule, term.schema)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ocbnn.checking.figures import Figure
+from ocbnn.checking.results import OfRules
 
 PROVED, REFUTED, UNDECIDED, REJECTED = 0, 1, 2, 3
 """Of a draw: it keeps the rule everywhere; a point violates; the budget was spent; it was not kept anyway."""
@@ -97,7 +98,7 @@ class RuleProof:
 
 
 @dataclass(frozen=True, eq=False)
-class Proofs:
+class Proofs(OfRules[RuleProof]):
     """The proof of every rule; iterates over the rules.
 
     Attributes:
@@ -105,22 +106,7 @@ class Proofs:
         unproved: the share of kept draws that are not proved to keep every rule.
     """
 
-    rules: tuple[RuleProof, ...]
     unproved: Figure
-
-    def __iter__(self) -> Iterator[RuleProof]:
-        return iter(self.rules)
-
-    def __len__(self) -> int:
-        return len(self.rules)
-
-    def __getitem__(self, rule: int | str) -> RuleProof:
-        if isinstance(rule, int):
-            return self.rules[rule]
-        for each in self.rules:
-            if rule in (each.name, each.text):
-                return each
-        raise KeyError(rule)
 
     @property
     def proved(self) -> Bool[np.ndarray, "chains draws"]:

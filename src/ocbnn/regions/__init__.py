@@ -2,7 +2,7 @@
 
 `sets.py` the sets · `intervals.py` what they are made of · `limits.py` how far a column is drawn ·
 `polytope.py` half-spaces · `build.py` condition → set · `canonical.py` one form for each set ·
-`samplers/` set → points.
+`lines.py` along a column · `samplers/` set → points.
 """
 
 from ocbnn.regions.build import region_of

@@ -6,7 +6,7 @@
 - `evidence.py`: what a report rests on, as plain data; never rows.
 - `build.py`, with `facts.py`: from posteriors to evidence.
 - `sections.py`: the page and its sections, one object each, with `templates/`.
-- `sentences.py`, `pictures.py`: sentences and figures.
+- `sentences.py`, `pictures.py`, `relations.py`: sentences, pictures, and those of relations.
 """
 
 from ocbnn.report.build import gather

@@ -39,8 +39,7 @@ class Change:
 
     Attributes:
         quantity: what `without` and `with_rules` are means of, at fresh points of the region.
-        size_inside, size_outside: mean absolute change, in units of y or as total variation; outside of the
-            region at rows, where there are any.
+        size_inside: mean absolute change, in units of y or as total variation.
         where: the part of the region with the largest change, in words; None where it is all alike.
         size_where: the mean change there.
         rows_inside, rows_outside: held-out rows; None without any.
@@ -54,7 +53,6 @@ class Change:
     size_inside: float
     where: str | None = None
     size_where: float | None = None
-    size_outside: float | None = None
     rows_inside: int | None = None
     changed_inside: int | None = None
     rows_outside: int | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -203,7 +203,7 @@ def rule_facts(
     key: int,
 ) -> tuple[RuleFacts, ...]:
     """The facts of every rule of the posterior, in order."""
-    moved = None if rows is None or without is None else _moved_rows(posterior, without, rows)
+    changed = None if rows is None or without is None else _changed_rows(posterior, without, rows)
     reasons = {each["name"]: str(each["reason"]) for each in posterior.provenance.get("unmet") or ()}
     others = [None] * len(checks) if without_checks is None else list(without_checks)
     sensed = sensitivities(posterior, others, key=key)
@@ -223,8 +223,8 @@ def rule_facts(
                 without=others[index],
                 change=None
                 if without is None
-                else _change(posterior, without, term, term.fresh_inputs(points, key), rows, moved),
-                recorded=None if rows is None else _recorded(posterior, term, rows),
+                else _change(posterior, without, term, term.fresh_inputs(points, key), rows, changed),
+                recorded=None if rows is None else _recorded(term, rows),
                 sensitivity=sensed[index],
             )
         )
@@ -234,19 +234,12 @@ def rule_facts(
 # What the rules change --------------------------------------------------------------------------------------
 
 
-class Moved(NamedTuple):
-    """How far each held-out row's prediction moves through the rules, and whether it is another answer."""
-
-    size: Float[np.ndarray, " n"]
-    changed: Bool[np.ndarray, " n"]
-
-
-def _moved_rows(posterior: Posterior, without: Posterior, rows: HeldOut) -> Moved:
+def _changed_rows(posterior: Posterior, without: Posterior, rows: HeldOut) -> Bool[np.ndarray, " n"]:
+    """Which held-out rows the rules give another answer."""
     here, there = (point_predictions(each, rows.coded) for each in (posterior, without))
-    size = change_sizes(here, there)
     if posterior.classes:
-        return Moved(size, here.argmax(axis=1) != there.argmax(axis=1))
-    return Moved(size, size > CHANGED * float(np.std(posterior.target.to_raw(rows.y_model))))
+        return np.asarray(here.argmax(axis=1) != there.argmax(axis=1))
+    return change_sizes(here, there) > CHANGED * float(np.std(posterior.target.to_raw(rows.y_model)))
 
 
 def _change(
@@ -255,7 +248,7 @@ def _change(
     term: RuleTerm,
     fresh: Float[np.ndarray, "points Q"],
     rows: HeldOut | None,
-    moved: Moved | None,
+    changed: Bool[np.ndarray, " n"] | None,
 ) -> Change:
     here, there = (point_predictions(each, fresh) for each in (posterior, without))
     size = change_sizes(here, there)
@@ -265,14 +258,13 @@ def _change(
         for values in (there, here)
     )
     counts: dict[str, Any] = {}
-    if rows is not None and moved is not None:
+    if rows is not None and changed is not None:
         inside = term.rule.applies(rows.coded, term.schema)
         counts = {
-            "size_outside": None if inside.all() else float(moved.size[~inside].mean()),
             "rows_inside": int(inside.sum()),
-            "changed_inside": int(moved.changed[inside].sum()),
+            "changed_inside": int(changed[inside].sum()),
             "rows_outside": int((~inside).sum()),
-            "changed_outside": int(moved.changed[~inside].sum()),
+            "changed_outside": int(changed[~inside].sum()),
         }
     return Change(quantity, before, after, float(size.mean()), *_where(term, fresh, size), **counts)
 
@@ -324,7 +316,7 @@ def _where(
     return best[1], best[0]
 
 
-def _recorded(posterior: Posterior, term: RuleTerm, rows: HeldOut) -> RowsAgainst:
+def _recorded(term: RuleTerm, rows: HeldOut) -> RowsAgainst:
     """Held-out rows in the region, and how many of their outcomes violate the rule; never single rows."""
     found = rows_against(term, rows.coded, rows.y_model)
     against = None if found.inside < LEAST_OUTCOMES else found.against

@@ -35,11 +35,12 @@ from ocbnn.posterior.draws import Posterior
 from ocbnn.report import pictures, relations, sentences
 from ocbnn.report.evidence import Evidence, fingerprint
 from ocbnn.report.facts import HeldOut
-from ocbnn.storage.files import write_text
+from ocbnn.storage.files import read_file, write_text
 from ocbnn.storage.folders import listed_names
 from ocbnn.storage.values import plain_text
 
 SUFFIXES = (".html", ".htm")
+LARGEST_TWIN = 2**26
 
 
 class Material(NamedTuple):
@@ -183,8 +184,8 @@ def places(path: str | os.PathLike[str]) -> tuple[Path, Path]:
 def _is_twin(path: Path) -> bool:
     """Whether a file holds figures of an earlier report, which a new one may replace."""
     try:
-        stored = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        stored = json.loads(read_file(path, LARGEST_TWIN))
+    except (ValueError, RecursionError):
         return False
     return isinstance(stored, dict) and {"version", "fingerprint", "rules", "run"} <= set(stored)
 

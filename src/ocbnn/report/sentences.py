@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from ocbnn.checking.explain import lacking_words
 from ocbnn.checking.figures import Figure
-from ocbnn.checking.results import IN_WORDS, LEVELS, Attempt, Level, RuleCheck
+from ocbnn.checking.results import IN_WORDS, LEVELS, Attempt, Level, RuleCheck, rule_figures
 from ocbnn.plots.slices import value_text
 from ocbnn.posterior.calibration import Bin
 from ocbnn.posterior.sensitivity import DISAGREE, SENSITIVE, Sensitivity
@@ -318,7 +318,7 @@ def _other_levels(check: RuleCheck) -> str:
     return f" {'. '.join(f'{capital(level)}: {check.at(level)}' for level in others)}." if others else ""
 
 
-def rule_figures(rule: RuleFacts) -> tuple[tuple[str, Figure], ...]:
+def figures_of(rule: RuleFacts) -> tuple[tuple[str, Figure], ...]:
     """Every figure of a rule: what it is in words, and its value."""
     check = rule.check
     if rule.is_predictive:
@@ -326,15 +326,7 @@ def rule_figures(rule: RuleFacts) -> tuple[tuple[str, Figure], ...]:
             ("Difference from what is asked, on average over cases", check.violation),
             ("Difference in the worst case found", check.worst),
         )
-    rows = [
-        ("Violated on average, over cases and draws", check.epsilon_mean),
-        ("Draws that violate it in the worst case found", check.epsilon_worst),
-        ("Draws that violate it in at least one case tried", check.draws_violating),
-        ("Draws not proved to satisfy it everywhere", check.draws_unproved),
-        ("Cases whose single prediction violates it", check.points_violating),
-        ("Probability given to forbidden classes", check.mass_outside),
-    ]
-    return tuple((words, figure) for words, figure in rows if figure is not None)
+    return tuple((capital(words), figure) for words, figure in rule_figures(check))
 
 
 def worst_case(rule: RuleFacts, evidence: Evidence) -> list[tuple[str, str, bool]]:

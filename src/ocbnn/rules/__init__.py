@@ -3,6 +3,7 @@
 - `constraint.py`: region and requirement together; `parse.py` text → constraint; `files.py` rules.yaml.
 - `requirement.py`: the questions that every kind of rule answers; `kinds/`: one file per kind.
 - `margins.py`: by how much functions violate a rule, for all kinds.
+- `bounding.py`: what a proof asks of a kind.
 - `formulas.py`, `ranges.py`, `divergences.py`: what kinds share.
 """
 

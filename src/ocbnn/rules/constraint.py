@@ -57,8 +57,8 @@ class Constraint:
         self.requirement.require_region(self.region)
         for field in ("name", "source", "reason"):
             value = getattr(self, field)
-            if value is not None and not (isinstance(value, str) and value.strip()):
-                raise RuleError(f"A rule's {field} is text, or left out; got {value!r}.")
+            if value is not None and not _can_be_written(value):
+                raise RuleError(f"A rule's {field} is text in Unicode, or left out; got {value!r}.")
         if self.tolerance is not None:
             object.__setattr__(self, "tolerance", _tolerance(self.tolerance))
         if self.by not in (None, *get_args(By)):
@@ -168,6 +168,12 @@ class Constraint:
         if isinstance(self.condition, Always):
             return f"always {asked}"
         return f"if {text(self.condition, target_name, names)} then {asked}"
+
+
+def _can_be_written(value: object) -> bool:
+    """Whether it is text that says something and has a form in UTF-8; half of a surrogate pair has none."""
+    is_text = isinstance(value, str) and bool(value.strip())
+    return is_text and not any("\ud800" <= character <= "\udfff" for character in str(value))
 
 
 def _tolerance(value: object) -> float:

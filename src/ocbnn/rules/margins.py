@@ -1,4 +1,4 @@
-"""From a rule and functions to violations: the one way that holds for every kind of rule.
+"""From a rule and functions to margins: its cases, what functions say there, and `Requirement.violation`.
 
 Below it are small operations on NumPy and JAX arrays alike, by which kinds compute their margins.
 """
@@ -58,7 +58,7 @@ def margins(
     points: np.ndarray,
     function: Callable[[np.ndarray], Array],
     units: Units = RAW,
-) -> Array:
+) -> np.ndarray:
     """By how much functions violate a rule at the cases of these points, `(…, m)`; above 0 violates.
 
     Args:
@@ -71,8 +71,7 @@ def margins(
     at = placed(rule, schema, points, units)
     values = function(at.inputs)
     classes = schema.target is not None and bool(schema.target.classes)
-    with np.errstate(all="ignore"):
-        return rule.requirement.margin(at.demand, by_case(rule, values, at.cases, classes))
+    return rule.requirement.violation(at.demand, by_case(rule, values, at.cases, classes))
 
 
 # What kinds compute margins with ----------------------------------------------------------------------------

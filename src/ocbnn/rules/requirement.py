@@ -156,6 +156,7 @@ class Requirement(abc.ABC):
             then, which keeps its slope however small a probability is; the wall on the margin uses that.
         monotone: whether it can be asked exactly of any increasing function of y, such as log y: it compares
             y with limits, or takes y in raw units. A rule about distances or spreads of y cannot.
+        lists_forbidden: whether `forbidden` says which sets are forbidden.
         in_words: whether `text` can be parsed, so that the rule can be saved.
         inputs: inputs of a case; None: the rule's points are a population, and together one case.
         coordinates: further axes of a point, each in [0, 1], that are sampled and searched along with x.
@@ -168,6 +169,7 @@ class Requirement(abc.ABC):
     speaks_of_noise: ClassVar[bool] = False
     margin_of_logs: ClassVar[bool] = False
     monotone: ClassVar[bool] = False
+    lists_forbidden: ClassVar[bool] = False
     in_words: ClassVar[bool] = True
     inputs: int | None = 1
     coordinates: int = 0
@@ -197,6 +199,15 @@ class Requirement(abc.ABC):
         raise OCBNNError(
             "The rule is about a distribution: one draw alone neither satisfies nor violates it."
         )
+
+    def violation(self, demand: Any, values: Array) -> np.ndarray:
+        """The margin for those who judge: infinite where it is not a number, so that such an output violates.
+
+        Terms take gradients of `margin` itself.
+        """
+        with np.errstate(all="ignore"):
+            found = np.asarray(self.margin(demand, values))
+        return np.where(np.isnan(found), np.inf, found)
 
     def cases(self, points: np.ndarray, schema: Schema, region: Region) -> np.ndarray:
         """The inputs that are compared, `(m, k, Q)`: one case for each point, or one of a population.
@@ -249,7 +260,7 @@ class Requirement(abc.ABC):
         return None
 
     def forbidden(self, demand: Any, values: Array) -> list[list[Array]] | None:
-        """Forbidden sets, each where all of its g `(…, m)` are ≤ 0 (paper eq. 6); None: not applicable."""
+        """Forbidden sets, each where all of its g `(…, m)` are ≤ 0 (paper eq. 6); see `lists_forbidden`."""
         return None
 
     def peaks(self, demand: Any) -> Peaks | None:
@@ -300,9 +311,7 @@ class Requirement(abc.ABC):
         """
         if self.judged != "draw" or not self.is_pointwise:
             return None
-        with np.errstate(all="ignore"):
-            broken = ~(np.asarray(self.margin(demand, observed)) <= 0)
-        return np.broadcast_to(broken, len(observed))
+        return np.broadcast_to(self.violation(demand, observed) > 0, len(observed))
 
     def against_rows(self, coded: np.ndarray, observed: np.ndarray, schema: Schema) -> np.ndarray | None:
         """Which pairs of rows contradict it together `(n, 2)`; None where no pair can.

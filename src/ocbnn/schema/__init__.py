@@ -6,6 +6,7 @@
 - `reading.py`: a pandas Series of any dtype as numbers or labels, with errors that name column and row.
 - `infer.py`: a Series and what the user declared about it, as a `Column` or a `Target`.
 - `table.py`: `Schema`, all columns together.
+- `files.py`: files that hold a table: their headers, and reading them in pieces.
 """
 
 from ocbnn.schema.columns import Column, Kind, Label, Missing, Target, Task, Transform, Unseen

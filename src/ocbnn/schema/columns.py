@@ -6,8 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -35,13 +34,7 @@ LARGEST_INTEGER = 2.0**53
 
 
 class _Stored:
-    """A frozen record that becomes plain JSON values and comes back equal.
-
-    Attributes:
-        later: fields that files of earlier versions do not have, with what they mean there.
-    """
-
-    later: ClassVar[Mapping[str, object]] = {}
+    """A frozen record that becomes plain JSON values and comes back equal."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; an infinite bound is null."""
@@ -49,9 +42,6 @@ class _Stored:
         for name, value in stored.items():
             if isinstance(value, tuple):
                 stored[name] = [None if isinstance(v, float) and math.isinf(v) else v for v in value]
-        for name, default in self.later.items():
-            if name in stored and stored[name] == default:
-                del stored[name]  # files without it can be read by versions that do not know it
         return stored
 
     @classmethod
@@ -93,8 +83,6 @@ class Column(_Stored):
         other: whether a label outside a category's levels is accepted. It is coded `UNSEEN` and
             is 0 in every model input; in a column without it, it is refused.
     """
-
-    later = MappingProxyType({"guessed": False, "indicator": False, "mean": 0.0, "other": False})
 
     name: str
     kind: Kind
@@ -271,8 +259,6 @@ class Target(_Stored):
         observed: a regression target's 0.5–99.5 % quantiles, raw units.
         transform: "log" models log y, so that y is above 0.
     """
-
-    later = MappingProxyType({"transform": "none"})
 
     name: str
     task: Task

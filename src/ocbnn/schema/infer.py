@@ -26,6 +26,8 @@ from ocbnn.schema.columns import (
 from ocbnn.schema.reading import did_you_mean, listed
 
 OBSERVED_QUANTILES = (0.005, 0.995)
+LEAST_SPREAD = 1e-12
+"""Of numbers of size 1: below, they are one number with rounding."""
 MOST_LEVELS = 100
 """Text with more distinct values than this is an identifier or prose unless declared a category."""
 FEW_LEVELS = 20
@@ -154,22 +156,34 @@ def guess_task(series: pd.Series, name: str) -> Task:
     return "classification" if _is_integer(series) and len(distinct) <= MOST_INTEGER_CLASSES else "regression"
 
 
-def observed_range(values: np.ndarray, *, exact: bool = False) -> tuple[float, float]:
-    """The 0.5 and 99.5 % quantiles, rounded outwards to values that occur; `exact` takes all of them."""
+def observed_range(
+    values: np.ndarray, weights: np.ndarray | None = None, *, exact: bool = False
+) -> tuple[float, float]:
+    """The 0.5 and 99.5 % quantiles, rounded outwards to values that occur; `exact` takes all of them.
+
+    A value of weight 2 counts as two equal ones.
+    """
     if exact:
         return float(values.min()), float(values.max())
-    low, high = OBSERVED_QUANTILES
-    return float(np.quantile(values, low, method="lower")), float(np.quantile(values, high, method="higher"))
+    order = np.argsort(values)
+    ends = np.cumsum(np.ones(len(values)) if weights is None else weights[order])
+    last = max(float(ends[-1]) - 1.0, 0.0)
+    places = np.floor(OBSERVED_QUANTILES[0] * last), np.ceil(OBSERVED_QUANTILES[1] * last)
+    low, high = np.minimum(np.searchsorted(ends, places, side="right"), len(values) - 1)
+    return float(values[order[low]]), float(values[order[high]])
 
 
-def center_and_scale(values: np.ndarray) -> tuple[float, float]:
-    """Mean and standard deviation; the scale of a constant is 1."""
+def center_and_scale(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float]:
+    """Mean and standard deviation of weighted values; the scale of a constant is 1."""
     if values.min() == values.max():
         return float(values[0]), 1.0
     exponent = math.frexp(float(np.abs(values).max()))[1]
     reduced = np.ldexp(values, -exponent)  # at most 1 in size, without rounding: no square can overflow
-    center, scale = (math.ldexp(float(figure), exponent) for figure in (reduced.mean(), reduced.std()))
-    return center, scale if scale > np.finfo(np.float64).tiny else 1.0
+    center = float(np.average(reduced, weights=weights))
+    spread = float(np.sqrt(np.average((reduced - center) ** 2, weights=weights)))
+    # A spread that is nothing but rounding would blow noise up to the size of data.
+    scale = math.ldexp(spread, exponent) if spread > LEAST_SPREAD else 0.0
+    return math.ldexp(center, exponent), scale if scale > np.finfo(np.float64).tiny else 1.0
 
 
 def _checked(

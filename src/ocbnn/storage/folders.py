@@ -387,7 +387,7 @@ def _aside(target: Path) -> Path:
 # Verifying --------------------------------------------------------------------------------------------------
 
 
-class Findings(NamedTuple):
+class Verification(NamedTuple):
     """Whether a folder is whole.
 
     Attributes:
@@ -403,7 +403,7 @@ class Findings(NamedTuple):
     foreign: tuple[str, ...] = ()
 
 
-def verify(path: str | os.PathLike[str]) -> Findings:
+def verify(path: str | os.PathLike[str]) -> Verification:
     """Compare every file of a saved model, prior or run with the checksum it was written with.
 
     Raises:
@@ -416,8 +416,8 @@ def verify(path: str | os.PathLike[str]) -> Findings:
     except OCBNNError as error:
         if not target.is_dir():
             raise
-        return Findings("folder", 0, (str(error),))
-    return Findings(
+        return Verification("folder", 0, (str(error),))
+    return Verification(
         parts[0].kind,
         sum(part.files for part in parts),
         tuple(problem for part in parts for problem in part.problems),
@@ -425,7 +425,7 @@ def verify(path: str | os.PathLike[str]) -> Findings:
     )
 
 
-def _verify_saved(target: Path) -> Findings:
+def _verify_saved(target: Path) -> Verification:
     place, manifest = found(target)
     problems = []
     for name in manifest.files:
@@ -435,10 +435,10 @@ def _verify_saved(target: Path) -> Findings:
         except FileError as error:
             problems.append(str(error))
     foreign = names_in(place) - {*manifest.files, MANIFEST}
-    return Findings(manifest.kind, len(manifest.files), tuple(problems), tuple(sorted(foreign)))
+    return Verification(manifest.kind, len(manifest.files), tuple(problems), tuple(sorted(foreign)))
 
 
-def _verify_run(folder: Path) -> Findings:
+def _verify_run(folder: Path) -> Verification:
     run = RunFolder(folder)
     run.run = identity(read_run(folder))
     parts = sorted(file.stem for file in folder.glob("*.safetensors"))
@@ -453,4 +453,4 @@ def _verify_run(folder: Path) -> Findings:
     problems += [f"{name}.safetensors is missing: the run goes on from there." for name in missing[:1]]
     known = {RUN, *(f"{name}.safetensors" for name in parts)}
     foreign = sorted(each.name for each in folder.iterdir() if each.name not in known)
-    return Findings("run", len(parts) + 1, tuple(problems), tuple(foreign))
+    return Verification("run", len(parts) + 1, tuple(problems), tuple(foreign))

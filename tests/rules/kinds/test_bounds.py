@@ -22,7 +22,7 @@ from ocbnn.language.expressions import (
     Output,
     evaluate,
 )
-from ocbnn.rules.kinds.bounds import Bounds, Intervals
+from ocbnn.rules.kinds.bounds import Bounds, Ends
 from ocbnn.rules.requirement import RAW, Units
 from rules.demands import demanded, in_model_units, requirement
 
@@ -122,7 +122,7 @@ def test_model_units_standardise_the_ends_and_leave_unused_slots_infinite():
 
 
 def test_an_interval_is_broken_outside_by_the_distance_to_its_nearer_end():
-    demand = Intervals(np.full((5, 1), 2.5), np.full((5, 1), 3.0))
+    demand = Ends(np.full((5, 1), 2.5), np.full((5, 1), 3.0))
     y = np.array([2.0, 2.5, 2.6, 3.0, 4.0])
     np.testing.assert_allclose(BOUNDS.margin(demand, y), [0.5, 0.0, -0.1, 0.0, 1.0], atol=1e-12)
     assert BOUNDS.against(demand, y).tolist() == [True, False, False, False, True]
@@ -131,12 +131,12 @@ def test_an_interval_is_broken_outside_by_the_distance_to_its_nearer_end():
 def test_of_several_intervals_the_nearest_counts_and_unused_slots_never_do():
     lower = np.array([[-INF, 2.5], [-INF, INF]])
     upper = np.array([[1.0, INF], [1.0, -INF]])
-    margins = BOUNDS.margin(Intervals(lower, upper), np.array([2.0, 2.0]))
+    margins = BOUNDS.margin(Ends(lower, upper), np.array([2.0, 2.0]))
     np.testing.assert_allclose(margins, [0.5, 1.0])
 
 
 def test_what_is_not_a_number_obeys_nothing():
-    demand = Intervals(np.zeros((1, 2)), np.ones((1, 2)))
+    demand = Ends(np.zeros((1, 2)), np.ones((1, 2)))
     assert BOUNDS.against(demand, np.array([np.nan]))[0]
 
 

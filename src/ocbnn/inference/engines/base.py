@@ -68,6 +68,8 @@ class Engine(Protocol):
     # An engine that takes gradients of `density.surrogate` has `few_nodes = True`: nodes are then chosen.
     # An engine with chains that is not exact may also have `bias(states)`: what it knows of how far its
     # draws are from the posterior, as a `Bias`, from the states of all groups.
+    # An engine without chains is judged by its objective, which `objective` may name, or by
+    # `discrepancy(particles, scores)`: how far its particles are from the posterior.
 
     def groups(self, chains: int, cores: int) -> tuple[int, ...]:
         """How many chains (or particles) run together in each group; groups run side by side."""

@@ -68,6 +68,7 @@ class Bbb(Climbing):
     has_chains: ClassVar[bool] = False
     precision: ClassVar[Precision] = "float32"
     exact: ClassVar[bool] = False
+    objective: ClassVar[str] = "ELBO"
 
     steps: int = 5000
     draws_per_step: int = 5

@@ -18,7 +18,7 @@ from ocbnn.errors import InferenceError
 from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines.base import Info
 from ocbnn.inference.engines.optimiser import Climbing, slopes
-from ocbnn.inference.engines.stein import stein_direction
+from ocbnn.inference.engines.stein import kernel_stein_discrepancy, stein_direction
 from ocbnn.model.outputs import Precision
 
 
@@ -46,6 +46,7 @@ class Svgd(Climbing):
     has_chains: ClassVar[bool] = False
     precision: ClassVar[Precision] = "float32"
     exact: ClassVar[bool] = False
+    discrepancy = staticmethod(kernel_stein_discrepancy)
 
     steps: int = 2000
     optimizer: str = "adam"

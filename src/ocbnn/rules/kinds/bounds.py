@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ocbnn.schema import Schema, Target
 
 
-class Intervals(NamedTuple):
+class Ends(NamedTuple):
     """Sorted, merged, disjoint closed intervals of y; unused slots are (+inf, −inf)."""
 
     lower: Array  # (m, K)
@@ -34,12 +34,13 @@ class Bounds(Requirement):
     formula: Condition
 
     monotone = True
+    lists_forbidden = True
 
-    def demand(self, cases: Array, schema: Schema, units: Units) -> Intervals:
+    def demand(self, cases: Array, schema: Schema, units: Units) -> Ends:
         lower, upper = allowed_intervals(self.formula, schema.values(cases[:, 0]), len(cases))
-        return Intervals(*units.ends(lower, upper))
+        return Ends(*units.ends(lower, upper))
 
-    def margin(self, demand: Intervals, values: Array) -> Array:
+    def margin(self, demand: Ends, values: Array) -> Array:
         """Distance to the nearest allowed interval, negative inside one."""
         return outside(values, *demand)
 
@@ -49,20 +50,20 @@ class Bounds(Requirement):
     def columns(self) -> frozenset[str]:
         return columns(self.formula)
 
-    def impossible(self, demand: Intervals) -> np.ndarray:
+    def impossible(self, demand: Ends) -> np.ndarray:
         return ~np.any(demand.lower <= demand.upper, axis=-1)
 
-    def scale(self, demand: Intervals) -> float:
+    def scale(self, demand: Ends) -> float:
         """The median finite width of the allowed intervals, at most sd(y) (1 in model units)."""
         with np.errstate(invalid="ignore"):
             width = np.asarray(demand.upper) - np.asarray(demand.lower)
         finite = width[np.isfinite(width) & (width > 0)]
         return min(float(np.median(finite)), 1.0) if finite.size else 1.0
 
-    def allowed(self, demand: Intervals) -> Allowed:
+    def allowed(self, demand: Ends) -> Allowed:
         return Allowed(outputs=tuple(demand))
 
-    def forbidden(self, demand: Intervals, values: Array) -> list[list[Array]]:
+    def forbidden(self, demand: Ends, values: Array) -> list[list[Array]]:
         """The gaps between allowed intervals.
 
         A gap that is empty at one point only (errata C5) has an end there that is infinite the other way, so
@@ -90,7 +91,7 @@ class Bounds(Requirement):
         margin = formula_reading(self.formula, lambda *pair: compared(bound, 0, units, *pair))
         return None if margin is None else replace(bound, margin=margin)
 
-    def words(self, demand: Intervals, schema: Schema) -> str | None:
+    def words(self, demand: Ends, schema: Schema) -> str | None:
         if not self.columns():
             return None
         target = "y" if schema.target is None else schema.target.name

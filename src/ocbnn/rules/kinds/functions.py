@@ -44,6 +44,7 @@ class Functions(Requirement):
 
     in_words = False
     monotone = True
+    lists_forbidden = True
 
     def demand(self, cases: Array, schema: Schema, units: Units) -> Columns | LogColumns:
         # For classification y has one more axis, the class; nothing is standardised there.

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ocbnn.language.expressions import Output, Probability, constant, name_text, number_text, text
+from ocbnn.language.expressions import Output, Probability, constant, name_text, text
 from ocbnn.language.reading import Role, read_expression
 from ocbnn.language.syntax import name_of, no_column, quoted
 from ocbnn.regions.lines import moved, off_axis, on_axis, stretch
-from ocbnn.rules.bounding import Boxes, Floats, MarginBound, Reading, Upper, joined, share_readings
+from ocbnn.rules.bounding import Floats, MarginBound, Reading, Upper, joined, share_readings
 from ocbnn.rules.formulas import class_members, target_of
 from ocbnn.rules.margins import total
 from ocbnn.rules.requirement import Array, Requirement, Units
@@ -164,9 +164,7 @@ class Relation(Requirement):
             most(upper) - least(upper), np.maximum(ahead(upper), 0.0) * STEEPEST_SHARE
         )
 
-    def climb(
-        self, boxes: Boxes, bound: MarginBound, sign: float, schema: Schema, units: Units
-    ) -> Reading | None:
+    def climb(self, bound: MarginBound, sign: float, schema: Schema, units: Units) -> Reading | None:
         """An upper bound of sign · ∂quantity/∂column, in raw units by model units of the column, at least 0.
 
         With the rounding of differences of two outputs over the shortest step.
@@ -210,7 +208,7 @@ class Relation(Requirement):
             return pairs
         # Observed values are raw ones, also where log y is modelled.
         demand = self.demand(coded[pairs], schema, Units())
-        return pairs[np.asarray(self.margin(demand, observed[pairs])) > 0]
+        return pairs[self.violation(demand, observed[pairs]) > 0]
 
 
 def pairs_along(
@@ -307,8 +305,3 @@ def read_amount(
             f"{value:g} cannot be a difference of probabilities, which lies in [-1, 1].", tree
         )
     return value
-
-
-def amount_text(word: str, amount: float | None) -> str:
-    """` within 2`, or nothing."""
-    return "" if amount is None else f" {word} {number_text(amount)}"

@@ -71,7 +71,7 @@ class _Pairs(Relation):
             same[index] = False
         cases = (Case(Boxes(boxes.low, high, schema), same),)
         bound = MarginBound(boxes, np.zeros((0, 1, self.outputs(schema))), cases)
-        climbs = [self.climb(boxes, bound, sign, schema, units) for sign in signs]
+        climbs = [self.climb(bound, sign, schema, units) for sign in signs]
         steepest = joined(climbs, together=True)
         return None if steepest is None else (bound, steepest)
 
