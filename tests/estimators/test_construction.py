@@ -149,7 +149,7 @@ def test_noise_that_varies_may_turn_where_the_mean_may_not():
     frame, y = blood_pressures(300)
     spread = np.where(np.abs(frame["age"] - 55) < 12, 1.0, 60.0)
     y = (y + spread * np.random.default_rng(0).normal(size=len(y))).rename("pressure")
-    engine = Ensemble(steps=1000, learning_rate=0.03)
+    engine = Ensemble(steps=2000, learning_rate=0.03)
     model = small_regressor(
         activation="tanh", noise="varying", rules=RISES, engine=engine, hidden=(8,), batch=300
     ).fit(frame, y)

@@ -118,7 +118,7 @@ def test_a_model_of_an_engine_of_ones_own_loads_and_predicts_and_says_what_a_fit
 
 def test_a_prior_of_ones_own_comes_back_for_another_fit(tmp_path):
     frame, days = table()
-    prior = IsotropicGaussian(21, np.linspace(0.1, 1.0, 21))
+    prior = IsotropicGaussian(24, np.linspace(0.1, 1.0, 24))
     model = small_regressor(prior=prior).fit(frame, days)
     model.save(tmp_path / "model")
     again = ocbnn.load(tmp_path / "model")
