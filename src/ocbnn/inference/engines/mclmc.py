@@ -74,9 +74,11 @@ class Adapted(NamedTuple):
     def settling(self, warmup: int) -> Adapted:
         """The same metric and step size at the beginning of the last part of the warm-up.
 
-        What is known of the error is forgotten: it was that of another density, with other strengths.
+        What is known of the error was that of another density, with other strengths: it counts as the latest
+        steps alone. Without it the step would grow until the first large error.
         """
-        return self._replace(iteration=first_settling(warmup), level=jnp.zeros_like(self.level))
+        known = self.level / jnp.maximum(self.level[1], 1.0)
+        return self._replace(iteration=first_settling(warmup), level=known)
 
 
 class MclmcState(NamedTuple):
