@@ -30,6 +30,7 @@ OF_Y = [
     "if sick = 1 then y with site = a >= y with site = b - 0.5",
     "always y does not depend on sick by more than 1.5",
     "always y does not depend on site by more than 2",
+    "if site in {a, c} then y does not depend on site by more than 2",
     "always y increases with dose and y does not depend on sick by more than 2",
 ]
 OF_YES = [

@@ -104,11 +104,12 @@ class Space:
 
     # Model units --------------------------------------------------------------------------------------------
 
-    def model_ends(self, some: Some) -> tuple[Floats, Floats]:
+    def model_ends(self, some: Some, set_by_case: np.ndarray | None = None) -> tuple[Floats, Floats]:
         """The ends in model inputs (B, D), which hold everything that `Schema.to_model` makes of points inside.
 
         Centring and scaling never turn an order round, rounded or not, so their ends are exact. Logarithms
-        are within four units of the last place, and are moved out by twice that.
+        are within four units of the last place, and are moved out by twice that. `set_by_case` are the columns
+        (Q,) whose values are not the region's: their levels may lie outside of it.
         """  # noqa: E501
         lows, highs = [], []
         for index, column in enumerate(self.schema.columns):
@@ -116,7 +117,7 @@ class Space:
             if column.kind == "category":
                 levels = np.arange(len(column.levels))
                 inside = (levels >= low[:, None]) & (levels <= high[:, None])
-                for part in range(self.count):
+                for part in range(self.count if set_by_case is None or not set_by_case[index] else 0):
                     inside[some.part == part] &= np.isin(levels, self._codes(part, index))
                 lows.append((inside & (inside.sum(axis=1, keepdims=True) == 1)).astype(float))
                 highs.append(inside.astype(float))

@@ -169,7 +169,7 @@ class Bounder:
         for number, (boxes, same) in enumerate(cases):
             rows = self._rows(bound.rows[:, number])
             both = jnp.asarray(np.concatenate([rows, -rows]))
-            low, high = self.space.model_ends(Some(some.part, boxes.low, boxes.high))
+            low, high = self.space.model_ends(Some(some.part, boxes.low, boxes.high), ~same)
             with precision("float64"):
                 layers = self.spread.layers(self.weights[draw], low, high)
                 slopes, constant, looseness = map(np.asarray, self.spread.forms(layers, both))
