@@ -76,3 +76,13 @@ def test_debug_shows_the_traceback(example):
     result = lint(example / "clinic.csv", example / "rules.yaml", "--debug", target="acton")
     assert result.exit_code == 1
     assert type(result.exception).__name__ == "InputError"
+
+
+def test_a_file_of_columns_says_that_levels_are_ordered(tmp_path):
+    (tmp_path / "rows.csv").write_text("x,grade,y\n" + "1.5,mid,2.5\n2.5,low,1.5\n0.5,high,3.5\n" * 12)
+    (tmp_path / "rules.yaml").write_text("- always y increases with grade\n")
+    given = tmp_path / "rows.csv", tmp_path / "rules.yaml"
+    assert "no order unless levels are declared ordered" in words(lint(*given, target="y"))
+    (tmp_path / "columns.yaml").write_text("grade: {levels: [low, mid, high], ordered: true}\n")
+    result = lint(*given, "--columns", tmp_path / "columns.yaml", target="y")
+    assert result.exit_code == 0, result.output

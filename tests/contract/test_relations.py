@@ -28,6 +28,7 @@ QUICK = Settings(
 )
 RULES = {
     "trend": "if z > -1 then y decreases with x",
+    "levels": "always y decreases with group",
     "limit": "if z > 0 then y changes by at most 1 per x",
     "contrast": "always y with group = b <= y with group = a - 0.5",
     "invariance": "always y does not depend on x by more than 1",
@@ -44,10 +45,19 @@ def table() -> pd.DataFrame:
     return pd.DataFrame({"x": x, "z": generator.normal(size=40), "group": group, "y": y})
 
 
+ORDERED = {"group": {"levels": ["a", "b"], "ordered": True}}
+
+
 def fitted(rules: Any, kind: type = OCBNNRegressor, **options: Any) -> Any:
     frame = table()
     y = frame.pop("y")
-    options = {"hidden": (), "engine": Hmc(warmup=150, max_steps=60), "draws": 150, **options}
+    options = {
+        "hidden": (),
+        "columns": ORDERED,
+        "engine": Hmc(warmup=150, max_steps=60),
+        "draws": 150,
+        **options,
+    }
     model = kind(rules=rules, chains=4, preparation=QUICK, random_state=0, cores=1, **options)
     return model.fit(frame, (y > 0).astype(int) if kind is OCBNNClassifier else y)
 

@@ -116,8 +116,9 @@ def _category_comparison(
     sentence: Sentence, tree: Branch, column: Column, others: list[Branch], operators: list[str]
 ) -> Condition:
     if len(others) != 1 or operators[0] not in ("=", "!="):
+        why = "a condition names levels" if column.has_order else "its levels have no order"
         raise sentence.error(
-            f"{name_text(column.name)} is a category: its levels have no order. "
+            f"{name_text(column.name)} is a category: {why}. "
             f"Compare it with one of them by `=` or `!=`, or write `{name_text(column.name)} in {{…}}`.",
             tree,
         )

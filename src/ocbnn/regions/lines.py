@@ -52,7 +52,9 @@ def stretch(points: FloatArray, name: str, region: Region, schema: Schema) -> tu
 
 
 def on_axis(column: Column, values: FloatArray) -> FloatArray:
-    """Values of a numeric column on the axis on which the model sees it, such as that of logarithms."""
+    """Values of a column on its axis in the model, such as that of logarithms; levels by their codes."""
+    if column.kind == "category":
+        return np.asarray(values, dtype=np.float64)
     return np.asarray(column.to_model(values)[:, 0])
 
 

@@ -71,6 +71,7 @@ class Column(_Stored):
         observed: the range seen in the data (0.5–99.5 % quantiles), raw units; not what is possible.
         bounds: the range declared as possible, raw units.
         levels: a category's labels; its code is the index among them.
+        ordered: whether the levels are declared to have an order, which is theirs from first to last.
         center, scale: model = (t − center) / scale, where t is the value, log(value + offset) for "log", or
             asinh(value / offset) for "asinh": a log for amounts far above the offset, a line around zero,
             and defined everywhere.
@@ -99,6 +100,7 @@ class Column(_Stored):
     indicator: bool = False
     mean: float = 0.0
     other: bool = False
+    ordered: bool = False
 
     def __post_init__(self) -> None:
         require_name(self.name)
@@ -114,12 +116,13 @@ class Column(_Stored):
         set_field(self, "guessed", bool(self.guessed))
         set_field(self, "indicator", bool(self.indicator))
         set_field(self, "other", bool(self.other))
+        set_field(self, "ordered", bool(self.ordered))
         _require_scaling(self.center, self.scale, f"column {self.name!r}")
         if self.kind == "category":
             if not self.levels:
                 raise SchemaError(f"Category {self.name!r} has no levels; declare the labels it can take.")
             set_field(self, "transform", "none")
-        elif self.levels or self.other:
+        elif self.levels or self.other or self.ordered:
             raise SchemaError(f"Column {self.name!r} is {self.kind}; only a category has levels.")
         if self.transform in ("log", "asinh") and self.kind == "binary":
             raise SchemaError(f"Column {self.name!r} is binary; a log of 0/1 says nothing. Use 'none'.")
@@ -128,6 +131,11 @@ class Column(_Stored):
                 f"Column {self.name!r} enters as asinh(value / offset), so its offset is a positive number, "
                 f"not {self.offset:g}."
             )
+
+    @property
+    def has_order(self) -> bool:
+        """Whether one value can lie above another; of categories only where their levels are ordered."""
+        return self.kind != "category" or self.ordered
 
     @property
     def width(self) -> int:

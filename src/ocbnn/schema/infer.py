@@ -37,7 +37,7 @@ MOSTLY, SHOWN_CELLS = 0.5, 3
 MOST_INTEGER_CLASSES = 10
 """An integer target with more distinct values than this is regressed on unless declared otherwise."""
 
-COLUMN_OPTIONS = ("kind", "unit", "bounds", "transform", "levels", "offset")
+COLUMN_OPTIONS = ("kind", "unit", "bounds", "transform", "levels", "ordered", "offset")
 TARGET_OPTIONS = ("unit", "levels", "transform")
 
 
@@ -60,7 +60,7 @@ def _inferred(series: pd.Series, name: str, declared: Mapping[str, Any]) -> Colu
     options = _checked(declared, name, COLUMN_OPTIONS)
     absent = _require_some(series, name)
     unit, count = options.get("unit"), int(absent.sum())
-    declares_levels = options.get("levels") is not None
+    declares_levels, ordered = options.get("levels") is not None, _is_ordered(options, name)
     kind: Kind = options.get("kind") or ("category" if declares_levels else guess_kind(series, name))
     if kind == "category":
         for option in ("bounds", "offset", "transform"):
@@ -69,7 +69,8 @@ def _inferred(series: pd.Series, name: str, declared: Mapping[str, Any]) -> Colu
                     f"Column {name!r} is a category, which takes no {option}: categories enter one-hot."
                 )
         levels = _levels(series[~absent], name, options.get("levels"))
-        return Column(name, "category", (0, len(levels) - 1), levels=levels, unit=unit, missing=count)
+        ends = (0, len(levels) - 1)
+        return Column(name, "category", ends, levels=levels, unit=unit, missing=count, ordered=ordered)
     if declares_levels:
         raise SchemaError(f"Column {name!r} is declared {kind}, but only a category has levels.")
     values = reading.read_numbers(series, name)
@@ -271,6 +272,19 @@ def _with_offset(column: Column, values: np.ndarray, index: pd.Index, offset: An
             f"which needs values above {-offset:g}. Raise the bound, or declare a larger offset."
         )
     return replace(shifted, bounds=(lowest if low == -math.inf else low, high))
+
+
+def _is_ordered(options: Mapping[str, Any], name: str) -> bool:
+    """Whether the levels are declared ordered; then the levels are declared too, in that order."""
+    ordered = options.get("ordered")
+    if ordered is not None and not isinstance(ordered, bool):
+        raise SchemaError(f"'ordered' of column {name!r} is True or False, not {ordered!r}.")
+    if ordered and options.get("levels") is None:
+        raise SchemaError(
+            f"Column {name!r} is declared ordered, so its levels are declared in their order: "
+            f"columns={{{name!r}: {{'levels': ['low', 'mid', 'high'], 'ordered': True}}}}."
+        )
+    return bool(ordered)
 
 
 def _levels(series: pd.Series, name: str, declared: Any) -> tuple[Label, ...]:

@@ -59,9 +59,9 @@ class Schema:
             frame: the table, one row per case.
             target: the column to predict, or a Series beside the frame (one without a name is called "y").
             task: "regression" or "classification", where the guess is wrong.
-            columns: per column, what to declare: kind, unit, bounds, transform, levels, offset. For the
-                target, by its name or as "y": unit, levels (all classes, also those that do not occur),
-                transform ("log" models log y).
+            columns: per column, what to declare: kind, unit, bounds, transform, offset, levels, and
+                ordered: True where the levels stand in their order. For the target, by its name or as "y":
+                unit, levels (all classes, also those that do not occur), transform ("log" models log y).
             missing: "indicator" gives each column with missing values a further model input, 1 where the
                 value is missing; default: None, `encode` refuses missing values.
             unseen: "other" accepts labels outside a category's levels, as 0 in every model

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ocbnn.language.expressions import Output, Probability, constant, name_text, text
+from ocbnn.language.expressions import Output, Probability, constant, label_text, name_text, text
 from ocbnn.language.reading import Role, read_expression
 from ocbnn.language.syntax import name_of, no_column, quoted
 from ocbnn.regions.lines import moved, off_axis, on_axis, stretch
@@ -197,7 +197,9 @@ class Relation(Requirement):
         _, group = np.unique(others, axis=0, return_inverse=True)
         order = np.lexsort((coded[:, index], group.ravel()))
         first, second = order[:-1], order[1:]
+        known = ~schema.unseen(coded)[:, index]
         same = (group.ravel()[first] == group.ravel()[second]) & (coded[first, index] < coded[second, index])
+        same &= known[first]
         pairs = np.stack([first[same], second[same]], axis=1)
         return self._broken_pairs(pairs, coded, observed, schema)
 
@@ -234,6 +236,27 @@ def pairs_along(
         ends[0] = np.where(ends[0] < ends[1], ends[0], np.maximum(ends[1] - 1, low))
     within = (np.clip(end, low, high) for end in ends)
     return np.stack([moved(inputs, name, end, region, schema) for end in within], axis=1)
+
+
+def neighbours_along(points: Array, name: str, region: Region, schema: Schema) -> Array:
+    """Pairs of neighbouring levels `(m, 2, Q)` around each point, both in the region, the lower one first.
+
+    `points` have one further coordinate: below a half it asks for the point's level with the one before, else
+    with the one after; at the first and the last level there is one choice. Levels outside of the region are
+    passed over. A point whose level is alone in the region is both inputs.
+    """
+    inputs, index = points[:, :-1], schema.index(name)
+    own, codes = inputs[:, index], np.arange(len(schema.column(name).levels))
+    tried = np.repeat(inputs, len(codes), axis=0)
+    tried[:, index] = np.tile(codes, len(inputs))
+    inside = region.contains(tried, schema).reshape(len(inputs), len(codes))
+    before = np.where(inside & (codes < own[:, None]), codes, -1.0).max(axis=1)
+    after = np.where(inside & (codes > own[:, None]), codes, len(codes)).min(axis=1)
+    upwards = (after < len(codes)) & ((points[:, -1] >= 0.5) | (before < 0))
+    pairs = np.stack([inputs, inputs], axis=1)
+    pairs[:, 0, index] = np.where(upwards | (before < 0), own, before)
+    pairs[:, 1, index] = np.where(upwards, after, own)
+    return pairs
 
 
 def step_share(cases: Array, name: str, schema: Schema) -> Array:
@@ -276,15 +299,33 @@ def read_column(sentence: Sentence, tree: Branch) -> Column:
     raise no_column(sentence, tree)
 
 
-def read_ordered(sentence: Sentence, tree: Branch, example: str) -> Column:
-    """The same, where its values have an order."""
+def read_ordered(sentence: Sentence, tree: Branch, example: str, *, distances: bool = False) -> Column:
+    """The same, where its values have an order, and where asked `distances` too."""
     column = read_column(sentence, tree)
-    if column.kind == "category":
-        name = name_text(column.name)
-        first, second = (*column.levels, *column.levels)[:2]
+    if column.kind != "category":
+        return column
+    name, levels = name_text(column.name), ", ".join(map(repr, column.levels[:2]))
+    first, second = (
+        f"{example} with {name} = {label_text(level)}" for level in (*column.levels, *column.levels)[:2]
+    )
+    if not column.has_order:
+        declared = f"columns={{{column.name!r}: {{'levels': [{levels}, …], 'ordered': True}}}}"
+        remedy = "Put numbers in its place, such as ranks" if distances else f"Declare one: {declared}"
         raise sentence.error(
-            f"{name} is a category: a category has no order. Put numbers in its place, such as ranks, or "
-            f"compare two levels: `{example} with {name} = {first} <= {example} with {name} = {second}`.",
+            f"{name} is a category: a category has no order unless levels are declared ordered. {remedy}, "
+            f"or compare two levels: `{first} <= {second}`.",
+            tree,
+        )
+    if distances:
+        raise sentence.error(
+            f"The levels of {name} have an order, but no distances. Put numbers in their place, or compare "
+            f"two levels: `{first} = {second} within …`.",
+            tree,
+        )
+    if len(column.levels) == 1:
+        raise sentence.error(
+            f"{name} has one level, so nothing can be compared. Declare all its levels, in their order: "
+            f"columns={{{column.name!r}: {{'levels': [{levels}, …], 'ordered': True}}}}.",
             tree,
         )
     return column

@@ -96,7 +96,7 @@ def read(sentence: Sentence, tree: Branch, target: Target) -> Shape | None:
     quantity, named = branches(tree)
     classes = read_quantity(sentence, quantity, target)
     example = sentence.text[quantity.meta.start_pos : quantity.meta.end_pos]
-    column = read_ordered(sentence, named, example)
+    column = read_ordered(sentence, named, example, distances=True)
     if column.kind == "binary":
         raise sentence.error(
             f"{name_text(column.name)} has two values, between which nothing can be bent.", named

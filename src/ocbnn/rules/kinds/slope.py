@@ -3,6 +3,9 @@
 Both compare pairs of inputs that differ in one column, at distances from 1% to 100% of the stretch of it that
 lies in the region. (No derivatives: margins see values of functions alone, and in float32 differences over
 tiny steps are noise. A fall within less than 1% of the stretch is seen as far as it is left after 1%.)
+
+Of a category whose levels are declared ordered, the pairs are neighbouring levels of the region. The slack of
+a trend is by steps, so a function that obeys at all of these obeys at every pair of levels.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import numpy as np
 from ocbnn.language.expressions import name_text, number_text
 from ocbnn.language.syntax import branches
 from ocbnn.regions.lines import on_axis
-from ocbnn.rules.bounding import Boxes, Case, MarginBound, Reading, joined
+from ocbnn.rules.bounding import Boxes, Case, MarginBound, Reading, at_value, joined
 from ocbnn.rules.formulas import target_of
 from ocbnn.rules.kinds.relations import (
     SCALE_OF_SLACK,
@@ -24,6 +27,7 @@ from ocbnn.rules.kinds.relations import (
     SMALLEST_SHARE,
     Quantity,
     Relation,
+    neighbours_along,
     pairs_along,
     raw,
     read_amount,
@@ -55,6 +59,8 @@ class _Pairs(Relation):
     coordinates = 1
 
     def cases(self, points: Array, schema: Schema, region: Region) -> Array:
+        if schema.column(self.column).levels:
+            return neighbours_along(points, self.column, region, schema)
         return pairs_along(points, self.column, region, schema)
 
     def _bounded(
@@ -102,13 +108,27 @@ class Trend(_Pairs):
         return SCALE_OF_SLACK * float(np.median(demand.allowed))
 
     def bound(self, boxes: Boxes, schema: Schema, units: Units) -> MarginBound | None:
+        column = schema.column(self.column)
+        if column.levels:
+            return self._bounded_levels(boxes, len(column.levels), schema, units)
         found = self._bounded(boxes, (-1.0 if self.rises else 1.0,), schema, units)
         if found is None:
             return None
-        ends = on_axis(schema.column(self.column), np.asarray(schema.column(self.column).observed))
+        ends = on_axis(column, np.asarray(column.observed))
         length = ends[1] - ends[0] if ends[1] > ends[0] else 1.0
         allowed = SLACK * self.unit(schema)
         return replace(found[0], margin=lambda upper: found[1](upper) * length - allowed)
+
+    def _bounded_levels(self, boxes: Boxes, levels: int, schema: Schema, units: Units) -> MarginBound | None:
+        """By the difference of every two neighbours, also of levels that the region leaves out."""
+        cases = tuple(at_value(boxes, self.column, code) for code in range(levels))
+        bound = MarginBound(boxes, np.zeros((0, levels, self.outputs(schema))), cases)
+        steps = [(code, code + 1) if self.rises else (code + 1, code) for code in range(levels - 1)]
+        steepest = joined([self.difference(bound, ends, schema, units) for ends in steps], together=True)
+        if steepest is None:
+            return None
+        allowed = SLACK * self.unit(schema)
+        return replace(bound, margin=lambda upper: steepest(upper) * (levels - 1) - allowed)
 
     def form(self, schema: Schema) -> Mapping[str, int] | None:
         """Columns enter by increasing functions, and P(second of two classes) rises with its logit."""
@@ -194,7 +214,7 @@ def read(sentence: Sentence, tree: Branch, target: Target) -> Trend | Limit | No
     quantity, *further = branches(tree)
     classes = read_quantity(sentence, quantity, target)
     example = sentence.text[quantity.meta.start_pos : quantity.meta.end_pos]
-    column = read_ordered(sentence, further[-1], example).name
+    column = read_ordered(sentence, further[-1], example, distances=tree.data == "limit").name
     if tree.data == "trend":
         verb = next(str(child) for child in tree.children if isinstance(child, str)).split()[0].lower()
         return Trend(classes, column, verb in ("increases", "rises", "grows"))
