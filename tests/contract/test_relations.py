@@ -21,6 +21,7 @@ from ocbnn.posterior.conflict import conflict
 from ocbnn.posterior.draws import Posterior
 from ocbnn.report import gather, write
 from ocbnn.report.relations import pictures
+from ocbnn.report.sentences import rule_sentence
 
 QUICK = Settings(
     warm=WarmStart(steps=200, searches=1),
@@ -170,5 +171,6 @@ def test_groups_have_equal_means_over_the_rows_of_the_table() -> None:
     evidence = gather(model.posterior_, frame=table(), points=50)
     (picture,) = pictures(evidence)
     assert "group = a" in picture.caption
+    assert "95% interval over draws and rows" in rule_sentence(evidence.rules[0], 600)
     before = fitted(None).predict(rows.drop(columns="y"))
     assert abs(pd.Series(before).groupby(rows["group"]).mean().diff().iloc[-1]) > 0.2

@@ -19,10 +19,11 @@ SHOWN_ROWS = 3
 
 
 def not_shown_reason(rule: RuleTerm, check: RuleCheck) -> str:
-    """What the draws leave open, and what would close it."""
+    """What the draws, and rows of groups, leave open, and what would close it."""
+    rows, further = (" and the rows of the groups", ", give more rows") if check.counts_rows else ("", "")
     return (
         f"violation {_shown(check)} {_level(check)} against the tolerance {rule.tolerance:g} is not "
-        f"decided by {_effective(check)}: draw more, or raise its tolerance"
+        f"decided by {_effective(check)}{rows}: draw more{further}, or raise its tolerance"
     )
 
 

@@ -106,6 +106,23 @@ def with_error(figure: Figure, error: float, confidence: float = CONFIDENCE) -> 
     return figure._replace(low=max(low, 0.0), high=min(high, 1.0))
 
 
+def with_row_errors(
+    figure: Figure,
+    shares: Float[np.ndarray, "2 resamples"],
+    confidence: float = CONFIDENCE,
+) -> Figure:
+    """A share's figure whose interval counts a further, independent error of the margins behind it.
+
+    `shares` are what it would be were all margins smaller, or larger, by the size of such an error. Sizes
+    have no sign, so that their quantile at the confidence leaves out what lies beyond either end.
+    """
+    first = min(float(np.quantile(shares[0], 1.0 - confidence, method="lower")), figure.value)
+    last = max(float(np.quantile(shares[1], confidence, method="higher")), figure.value)
+    low = figure.value - math.hypot(figure.value - figure.low, figure.value - first)
+    high = figure.value + math.hypot(figure.high - figure.value, last - figure.value)
+    return figure._replace(low=max(low, 0.0), high=min(high, 1.0))
+
+
 def mean_figure(
     series: Series,
     kept: Mask,

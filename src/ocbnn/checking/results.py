@@ -19,6 +19,8 @@ FIGURES: Mapping[str, str] = {
     "mass_outside": "probability given to forbidden classes",
 }
 """Of a rule that is judged draw by draw, in the order in which they are shown, with their words."""
+COUNTS_ROWS = "intervals count the draws, and that the rows are a sample"
+"""Of a rule about groups of rows, in words."""
 Verdict = Literal["met", "unmet", "not shown at this tolerance"]
 Level = Literal["on average", "worst case found", "proved"]
 """What a verdict is about: the mean over the region, the worst point that a search found, or every point."""
@@ -82,6 +84,8 @@ class RuleCheck:
         groups: figures by group, where a column was named.
         by_construction: whether the weights of every kept draw show that no input violates it; then its
             figures are 0, and `draws_unproved` too.
+        counts_rows: whether intervals also count that other rows of the table could have been drawn, as they
+            do for rules about groups of rows.
         error: standard error of `violation` from having these draws and no others.
         error_of_points: the same from having tried these points and no others.
     """
@@ -106,6 +110,7 @@ class RuleCheck:
     divergences: dict[str, Divergence] = field(default_factory=dict)
     groups: tuple[GroupFigures, ...] = ()
     by_construction: bool = False
+    counts_rows: bool = False
     error: float = 0.0
     error_of_points: float = 0.0
 
@@ -166,6 +171,8 @@ class RuleCheck:
             figure = getattr(self, label)
             if figure is not None:
                 lines.append(f"  {label} {figure}")
+        if self.counts_rows:
+            lines.append(f"  {COUNTS_ROWS}")
         lines += [f"  {name} {each.mean}, worst {each.worst:.3g}" for name, each in self.divergences.items()]
         if self.worst_point:
             cases = (self.worst_point, *self.worst_others)

@@ -38,6 +38,7 @@ from ocbnn.checking.figures import (
     mean_figure,
     share_figure,
     with_error,
+    with_row_errors,
 )
 from ocbnn.checking.results import (
     LEVELS,
@@ -52,6 +53,7 @@ from ocbnn.checking.results import (
 from ocbnn.checking.search import climb, farthest, searchable
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.outputs import shown_by_form
+from ocbnn.rules.margins import Placed
 from ocbnn.seeds import seed_for
 
 INTEGRAL_POINTS, INTEGRAL_DRAWS = 64, 500
@@ -104,6 +106,8 @@ class AtFresh(NamedTuple):
     mass: Float[np.ndarray, " draws_all"] | None  # class rules: probability outside
     predicted: Bool[np.ndarray, " cases"]  # whether the point prediction violates
     predicted_without: Bool[np.ndarray, "groups cases"]  # the same, leaving out each group of draws
+    # Of a population: whether each draw violates by more than its rows may be off, and by less.
+    by_rows: Bool[np.ndarray, "2 resamples draws_all"] | None = None
 
 
 class Violations(NamedTuple):
@@ -134,7 +138,7 @@ def find_violations(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> Viol
     shape = drawn.draws.shape[:2]
     points = term.fresh(options.points, options.key, options.purpose)
     finding = halves(drawn).finding
-    fresh = _at_fresh(drawn, term, points)
+    fresh = _at_fresh(drawn, term, points, seed_for(options.key, "errors of rows"))
     single = searchable(term)
     candidates = points[fresh.worst][None] if single else points
     elsewhere = points[:0]
@@ -165,19 +169,21 @@ def _is_searched(term: RuleTerm, options: CheckOptions) -> bool:
     return searchable(term) and (options.ascent or term.rule.is_everywhere)
 
 
-def _at_fresh(drawn: Drawn, term: RuleTerm, points: Float[np.ndarray, "points Q"]) -> AtFresh:
+def _at_fresh(drawn: Drawn, term: RuleTerm, points: Float[np.ndarray, "points Q"], key: int) -> AtFresh:
     kept, finding = drawn.mask.ravel(), halves(drawn).finding.ravel()
     weights = leave_one_out(draw_groups(drawn))
     requirement = term.rule.requirement
     forced = requirement.is_pointwise and term.rule in drawn.rules_in_force
     violated, largest, masses, badness = [], np.full(kept.size, -np.inf), [], []
-    predicted, without = [], []
+    predicted, without, by_rows = [], [], None
     # Errors of a ratio need the rejected draws too.
     for at, flat in case_blocks(drawn, drawn.every, term, points):
         margins = case_margins(drawn, term, at, flat)
         violated.append(margins > 0)
         largest = np.maximum(largest, margins.max(axis=1))
         badness.append(_badness(margins[finding]))
+        if requirement.inputs is None:
+            by_rows = _by_rows(drawn, term, at, flat, margins, key)
         allowed = requirement.allowed(at.demand)
         if allowed is not None and allowed.classes is not None:
             outside = np.where(allowed.classes, 0.0, shaped(drawn, term, at, flat))
@@ -196,7 +202,21 @@ def _at_fresh(drawn: Drawn, term: RuleTerm, points: Float[np.ndarray, "points Q"
         np.sum(masses, axis=0) / len(points) if masses else None,
         np.concatenate(predicted),
         np.concatenate(without, axis=1),
+        by_rows,
     )
+
+
+def _by_rows(
+    drawn: Drawn, term: RuleTerm, at: Placed, flat: np.ndarray, margins: np.ndarray, key: int
+) -> Bool[np.ndarray, "2 resamples draws_all"] | None:
+    """Whether each draw violates a rule about a population, were its margins off by an error of the rows."""
+    values, generator = shaped(drawn, term, at, flat), np.random.default_rng(key)
+    errors = term.rule.requirement.row_errors(at.demand, values, generator)
+    if errors is None:
+        return None
+    with np.errstate(invalid="ignore"):
+        # What is not a number violates.
+        return np.stack([~(margins + sign * errors <= 0.0).all(axis=-1) for sign in (-1.0, 1.0)])
 
 
 def _badness(margins: Float[np.ndarray, "draws n"]) -> Float[np.ndarray, "2 n"]:
@@ -212,6 +232,12 @@ def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckO
     figures = _figures(drawn, [found.fresh], found.share, found.anywhere, found.largest, options)
     epsilon = with_error(figures["epsilon_mean"], error_of_points, options.confidence)
     worst = _share_figure(drawn, found.at_worst, split.estimating, found.worst_margins, options)
+    by_rows, confidence = found.fresh.by_rows, options.confidence
+    if by_rows is not None:  # all rows are one case, on average and at worst
+        shares, halved = (by_rows[..., mask.ravel()].mean(axis=-1) for mask in (kept, split.estimating))
+        epsilon = with_row_errors(epsilon, shares, confidence)
+        figures["draws_violating"] = with_row_errors(figures["draws_violating"], shares, confidence)
+        worst = with_row_errors(worst, halved, confidence)
     searched = _is_searched(term, options) or not searchable(term)
     average, at_worst = verdict(epsilon, term.tolerance), verdict(worst, term.tolerance)
     if average == "unmet":  # no mean is above its maximum
@@ -237,6 +263,7 @@ def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckO
         groups=groups_of(drawn, [found], options) if searchable(term) else (),
         error=float(spread / math.sqrt(max(effective, 1.0))),
         error_of_points=error_of_points,
+        counts_rows=by_rows is not None,
         **figures | {"epsilon_mean": epsilon},
     )
 
@@ -332,7 +359,7 @@ def check_all(
         by_draw = [each for each in results if each.epsilon_mean is not None]
         worst = by_draw[int(np.argmax([each.at_worst[finding].mean() for each in seen]))]
         figures = _figures(drawn, [each.fresh for each in seen], share, anywhere, largest, options)
-        figures |= {
+        figures |= _counting_rows(drawn, seen, figures, options) | {
             "epsilon_worst": worst.epsilon_worst,
             "worst_point": worst.worst_point,
             "worst_others": worst.worst_others,
@@ -350,6 +377,29 @@ def check_all(
         points_found=sum(each.points_found for each in results),
         **figures,
     )
+
+
+def _counting_rows(
+    drawn: Drawn, seen: Sequence[Violations], figures: dict[str, Figure], options: CheckOptions
+) -> dict[str, Any]:
+    """The figures of all rules together whose intervals count rows, where a rule is about groups of them."""
+    samples = [each.fresh.by_rows.shape[1] for each in seen if each.fresh.by_rows is not None]
+    if not samples:
+        return {}
+    share, anywhere = np.zeros((2, 2, min(samples), drawn.mask.size))
+    for each in seen:
+        by_rows = each.fresh.by_rows
+        one, any_ = (
+            (each.share.ravel(), each.anywhere.ravel())
+            if by_rows is None
+            else (by_rows[:, : share.shape[1]],) * 2
+        )
+        share, anywhere = share + one / len(seen), np.maximum(anywhere, any_)
+    kept, found = drawn.mask.ravel(), {"epsilon_mean": share, "draws_violating": anywhere}
+    return {"counts_rows": True} | {
+        name: with_row_errors(figures[name], values[..., kept].mean(axis=-1), options.confidence)
+        for name, values in found.items()
+    }
 
 
 # By all draws together --------------------------------------------------------------------------------------

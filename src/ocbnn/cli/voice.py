@@ -180,7 +180,7 @@ def show_outcomes(voice: Voice, outcomes: Iterable[RuleOutcome]) -> None:
 
 def show_check(voice: Voice, found: RuleCheck, schema: Schema) -> None:
     """One rule's verdict, its figures with their intervals, and the worst point."""
-    from ocbnn.checking.results import IN_WORDS, LEVELS, rule_figures
+    from ocbnn.checking.results import COUNTS_ROWS, IN_WORDS, LEVELS, rule_figures
     from ocbnn.report.sentences import percent
 
     voice.say(f"{found.verdict} {IN_WORDS[found.asked]}: {found.name}", VERDICT_STYLES[found.verdict])
@@ -193,6 +193,8 @@ def show_check(voice: Voice, found: RuleCheck, schema: Schema) -> None:
     voice.say(f"  accepted {percent(found.tolerance)}; tried at {how}", "dim")
     for words, figure in rule_figures(found):
         voice.say(f"  {words}: {_with_ends(figure)}")
+    if found.counts_rows:
+        voice.say(f"  {COUNTS_ROWS}", "dim")
     for name, divergence in found.divergences.items():
         mean = divergence.mean
         voice.say(f"  {name.replace('_', ' ')}: {mean.value:.3g} ({mean.low:.3g} to {mean.high:.3g})")

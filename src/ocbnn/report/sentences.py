@@ -277,7 +277,8 @@ def rule_sentence(rule: RuleFacts, draws: int) -> str:
             f"Holds by construction: in all {draws:,} draws the weights on every path from its columns have "
             "the sign that it asks for, so that no case can violate it."
         )
-    ends = f"95% interval: {percent_range(check.violation)}; tolerance: {percent(check.tolerance)}"
+    over = " over draws and rows" if check.counts_rows else ""
+    ends = f"95% interval{over}: {percent_range(check.violation)}; tolerance: {percent(check.tolerance)}"
     share = percent(check.violation.value)
     if rule.is_predictive:
         first = f"At {check.points:,} cases, predictions differ from what it asks for by {share} on average"
@@ -292,7 +293,7 @@ def rule_sentence(rule: RuleFacts, draws: int) -> str:
     }
     unclear = (
         "Not shown: the tolerance lies inside the interval, so these figures neither confirm nor refute the "
-        "rule. More draws would narrow the interval."
+        f"rule. More draws{' or rows' if check.counts_rows else ''} would narrow the interval."
     )
     return f"{first}; {ends}. {verdicts.get(check.verdict, unclear)}{_other_levels(check)}"
 

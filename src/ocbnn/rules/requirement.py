@@ -227,6 +227,15 @@ class Requirement(abc.ABC):
         """
         return None
 
+    def row_errors(
+        self, demand: Any, values: np.ndarray, generator: np.random.Generator
+    ) -> np.ndarray | None:
+        """How far margins may be off `(R, …, m)` from having these rows and no others; None: not known.
+
+        R of them by lot, for kinds whose points make one case: its rows are a sample of a population.
+        """
+        return None
+
     def along(self) -> tuple[tuple[str, tuple[Label, ...]], ...]:
         """Columns along which a picture shows what it asks, and whose probability is meant; `()` is y."""
         return ()

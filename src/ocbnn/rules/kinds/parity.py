@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 ROWS = 2000
 """The most rows of the table that a mean is over; as many of each group as there are, or equally many."""
+RESAMPLES = 400
+"""Bootstrap samples of the rows: twenty of them lie beyond the 95% quantile."""
 
 
 class Groups(NamedTuple):
@@ -78,6 +80,22 @@ class Parity(Relation):
         means = xp.sum(answers[..., None] * xp.asarray(demand.shares, dtype=answers.dtype), axis=-2)
         return largest(means) - smallest(means) - demand.allowed
 
+    def row_errors(self, demand: Groups, values: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """The largest error of a difference of two groups' means, in bootstrap samples of each group's rows.
+
+        No largest difference is off by more. (Errors of the largest difference itself would mislead: noise
+        alone makes groups differ.) n − 1 of n rows are drawn with replacement: their mean varies by s² / n,
+        with the unbiased s². A group of one row shows no error. All draws see the same rows.
+        """
+        answers = np.asarray(raw(demand.quantity, values), dtype=float)
+        low, high = np.array(np.inf), np.array(-np.inf)
+        for shares in demand.shares[0].T:
+            members = np.flatnonzero(shares)
+            weights = resampling_weights(len(members), generator) - 1.0 / len(members)
+            error = answers[..., members] @ weights.T
+            low, high = np.minimum(low, error), np.maximum(high, error)
+        return np.moveaxis(high - low, -1, 0)
+
     def scale(self, demand: Groups) -> float:
         """The wall of the default term begins within what is accepted."""
         return SCALE_OF_SLACK * float(demand.allowed[0])
@@ -91,6 +109,14 @@ class Parity(Relation):
 
     def groups(self) -> tuple[str, tuple[Label, ...]]:
         return self.column, self.classes
+
+
+def resampling_weights(count: int, generator: np.random.Generator) -> np.ndarray:
+    """Weights `(RESAMPLES, count)` of the rows of a group in means over rows that are drawn anew."""
+    drawn = max(count - 1, 1)
+    rows = generator.integers(count, size=(RESAMPLES, drawn))
+    places = (rows + count * np.arange(RESAMPLES)[:, None]).ravel()
+    return np.bincount(places, minlength=RESAMPLES * count).reshape(RESAMPLES, count) / drawn
 
 
 def read(sentence: Sentence, tree: Branch, target: Target) -> Parity | None:
