@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tokenize
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ HARD = {
 }
 
 
+@cache
 def texts() -> dict[str, str]:
     """Pages and templates whole; of code, what people read: strings and comments."""
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -40,16 +42,13 @@ def texts() -> dict[str, str]:
     return found
 
 
-TEXTS = texts()
-
-
 @pytest.mark.parametrize("phrase", HARD)
 def test_no_page_message_or_docstring_has_a_phrase_that_is_hard_to_read(phrase: str) -> None:
     pattern = re.compile(phrase.replace(" ", r"\s+"))
-    assert {name: found for name, text in TEXTS.items() if (found := pattern.findall(text))} == {}
+    assert {name: found for name, text in texts().items() if (found := pattern.findall(text))} == {}
 
 
 def test_pages_say_chains_or_particles_and_modules() -> None:
     words = re.compile(r"\b(?:members?|rooms?)\b", re.IGNORECASE)
-    pages = {name: text for name, text in TEXTS.items() if not name.endswith(".py")}
+    pages = {name: text for name, text in texts().items() if not name.endswith(".py")}
     assert {name: found for name, text in pages.items() if (found := words.findall(text))} == {}

@@ -434,7 +434,33 @@ LONG = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("which", LONG)
+LIKE_ANOTHER = {
+    "a chain of smaller columns": "a chain of unequal columns",
+    "unequal numbers": "16 unequal signs",
+    "all but a set": "a set of whole numbers",
+    "a sum in a set": "a set of expressions",
+    "or of and": "and of or",
+    "half-spaces that exclude each other": "half-spaces that exclude each other, or others",
+    "any of many curves": "thin curves",
+    "not a tree": "a tree",
+    "many gaps": "many outputs",
+    "never many": "many outputs",
+    "many changes": "many relations",
+    "many invariances": "many contrasts",
+    "many shapes": "many relations",
+}
+"""Long rules for the slow run, and the one of the quick run that takes the same way."""
+LONG_OR_SLOW = [
+    pytest.param(which, marks=pytest.mark.slow) if which in LIKE_ANOTHER else which for which in LONG
+]
+
+
+def test_a_long_rule_left_to_the_slow_run_is_like_a_quick_one():
+    assert set(LIKE_ANOTHER) < set(LONG)
+    assert set(LIKE_ANOTHER.values()) <= set(LONG) - set(LIKE_ANOTHER)
+
+
+@pytest.mark.parametrize("which", LONG_OR_SLOW)
 def test_a_long_rule_is_read_linted_and_sampled_in_time(which):
     assert try_text(LONG[which], NUMBERS, thoroughly=True)
 

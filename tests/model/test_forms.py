@@ -104,7 +104,8 @@ def test_no_weights_of_any_size_break_the_signs(activation, hidden, signs, size)
     apply = jax.jit(jax.vmap(network.apply))
     here, there = (np.asarray(apply(ws, x))[..., 0] for x in (first, second))
     assert (there - here >= -1e-12 * (1 + np.abs(here))).all()
-    slopes = jax.vmap(jax.vmap(jax.grad(lambda x, w: network.apply(w, x[None])[0, 0]), (0, None)))
+    slope = jax.grad(lambda x, w: network.apply(w, x[None])[0, 0])
+    slopes = jax.jit(jax.vmap(jax.vmap(slope, (0, None))))
     ruled = np.asarray(slopes(first[:, :50], ws)) * np.asarray(signs)
     assert (ruled >= 0).all()
     assert bool(jnp.all(jax.vmap(network.keeps_signs)(ws)))
@@ -149,7 +150,7 @@ def test_draws_of_the_default_prior_rise_about_as_far_as_those_of_a_free_network
     def reach(network):
         base = defaults.base_prior(None, network, classification=False)
         ws = jax.vmap(base.sample)(jax.random.split(jax.random.key(0), 300))
-        change = jax.vmap(lambda w: network.apply(w, high)[:, 0] - network.apply(w, low)[:, 0])(ws)
+        change = jax.jit(jax.vmap(lambda w: network.apply(w, high)[:, 0] - network.apply(w, low)[:, 0]))(ws)
         return float(np.median(np.abs(change).mean(axis=1)))
 
     free = reach(MLP(5, hidden, 1, "tanh", linear=True))

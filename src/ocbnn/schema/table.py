@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -104,7 +105,7 @@ class Schema:
             None if outcome is None else infer.infer_target(outcome, name, task, declared.get(name, {})),
         )
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the input columns."""
         return tuple(column.name for column in self.columns)
