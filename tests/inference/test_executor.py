@@ -36,7 +36,7 @@ def drawn(model: Model, engine: str, executor: Executor | None, **options: Any) 
     return infer(model, SHORT[engine], executor=executor, **settings).draws
 
 
-@pytest.mark.parametrize("engine", ["mclmc", "ensemble"])
+@pytest.mark.parametrize("engine", ["mclmc", pytest.param("ensemble", marks=pytest.mark.slow)])
 def test_draws_by_other_processes_are_bit_identical(model: Model, workers: Executor, engine: str) -> None:
     assert np.array_equal(drawn(model, engine, workers), drawn(model, engine, None))
 
@@ -47,6 +47,7 @@ def test_draws_of_further_engines_are_bit_identical(model: Model, workers: Execu
     assert np.array_equal(drawn(model, engine, workers), drawn(model, engine, None))
 
 
+@pytest.mark.slow
 def test_draws_by_an_executor_of_threads_are_bit_identical(model: Model) -> None:
     with ThreadPoolExecutor(2) as threads:
         assert np.array_equal(drawn(model, "hmc", threads), drawn(model, "hmc", None))
@@ -72,6 +73,7 @@ def test_draws_by_a_dask_client_are_bit_identical(model: Model) -> None:
         assert np.array_equal(drawn(model, "hmc", client.get_executor()), drawn(model, "hmc", None))
 
 
+@pytest.mark.slow
 def test_a_run_begun_on_workers_goes_on_at_home(model: Model, workers: Executor, tmp_path) -> None:
     whole = drawn(model, "hmc", None, draws=100)
     drawn(model, "hmc", workers, draws=50, folder=tmp_path)
