@@ -10,7 +10,14 @@ import pytest
 from scipy.stats import entropy, norm, t
 
 from ocbnn.checking import violations
-from ocbnn.checking.check import PILOT_POINTS, check_rules, most_violated, pilot_check, pilot_findings
+from ocbnn.checking.check import (
+    PILOT_POINTS,
+    check_rules,
+    kept_check,
+    most_violated,
+    pilot_check,
+    pilot_findings,
+)
 from ocbnn.checking.draws import DrawSet, halves
 from ocbnn.errors import OCBNNError
 from ocbnn.inference.feed import Feed
@@ -422,6 +429,20 @@ def test_draws_that_never_violate_count_by_how_their_margins_depend_on_each_othe
     assert found.violation.value == 0.0
     assert 40 < found.violation.effective < 250  # of 1,000
     assert found.verdict == "not shown at this tolerance"
+
+
+def test_the_verdict_on_a_run_counts_all_of_its_draws_and_that_of_a_pilot_some():
+    """20 of 4,000 independent lines are too high: a quarter of the draws cannot show that they are few."""
+    model, rule = line("if 0 <= x <= 2 then y <= 1")
+    level = np.random.default_rng(0).permutation(np.repeat([5.0, 0.0], [20, 3980])).reshape(4, 1000)
+    some = np.stack(
+        [np.zeros_like(level), level + 1e-3 * np.random.default_rng(1).random(level.shape)], axis=-1
+    )
+    few, all_of_them = (check(model, rule, some, 0, has_chains=True) for check in (pilot_check, kept_check))
+    assert 500 < few.violation.effective <= 1000
+    assert 2000 < all_of_them.violation.effective <= 4000
+    assert all_of_them.violation.value == pytest.approx(0.005)
+    assert (few.verdict, all_of_them.verdict) == ("not shown at this tolerance", "met")
 
 
 def test_the_interval_of_a_total_variation_is_that_of_the_draws():

@@ -34,6 +34,8 @@ from ocbnn.rules.parse import parse_rule
 
 PILOT_POINTS = 2048
 PILOT_DRAWS = 1000  # of all chains together, evenly spaced
+KEPT_DRAWS = 10_000
+"""The same of a run's kept draws: few draws violate a rule, so that all of them are needed to say how few."""
 
 Rule = RuleTerm | Constraint | str
 
@@ -109,10 +111,22 @@ def pilot_check(
     key: int,
     *,
     has_chains: bool,
-    ascent: bool = False,
 ) -> RuleCheck:
-    """How far draws keep a rule, quickly: at most 1,000 of them, on 2,048 points; `ascent` finds more."""
-    return pilot_findings(model, term, draws, key, has_chains=has_chains, ascent=ascent)[0]
+    """How far draws keep a rule, quickly: at most 1,000 of them, on 2,048 points."""
+    return pilot_findings(model, term, draws, key, has_chains=has_chains)[0]
+
+
+def kept_check(
+    model: Model,
+    term: RuleTerm,
+    draws: Float[np.ndarray, "chains draws size"],
+    key: int,
+    *,
+    has_chains: bool,
+) -> RuleCheck:
+    """How far the kept draws of a run keep a rule, on 2,048 points and on those that an ascent finds."""
+    options = CheckOptions(PILOT_POINTS, key, purpose="pilot")
+    return judge(DrawSet(spaced(draws, KEPT_DRAWS), model, has_chains=has_chains), term, options)[0]
 
 
 def pilot_findings(
@@ -122,10 +136,9 @@ def pilot_findings(
     key: int,
     *,
     has_chains: bool,
-    ascent: bool = False,
 ) -> tuple[RuleCheck, Float[np.ndarray, "found Q"]]:
     """The same, with the points besides the fresh ones that draws were found to violate, the worst first."""
-    options = CheckOptions(PILOT_POINTS, key, ascent=ascent, purpose="pilot")
+    options = CheckOptions(PILOT_POINTS, key, ascent=False, purpose="pilot")
     check, seen = judge(DrawSet(spaced(draws), model, has_chains=has_chains), term, options)
     if seen is None:
         return check, np.zeros((0, len(term.schema.columns)))
@@ -144,6 +157,8 @@ def most_violated(
     return points[worst[shares[worst] > 0.0]]
 
 
-def spaced(draws: Float[np.ndarray, "chains draws size"]) -> Float[np.ndarray, "chains draws size"]:
-    """At most `PILOT_DRAWS` of them, evenly spaced along the chains."""
-    return draws[:, :: max(1, math.ceil(draws.shape[0] * draws.shape[1] / PILOT_DRAWS))]
+def spaced(
+    draws: Float[np.ndarray, "chains draws size"], most: int = PILOT_DRAWS
+) -> Float[np.ndarray, "chains draws size"]:
+    """At most so many of them, evenly spaced along the chains."""
+    return draws[:, :: max(1, math.ceil(draws.shape[0] * draws.shape[1] / most))]

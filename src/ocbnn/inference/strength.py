@@ -25,7 +25,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn.checking.check import most_violated, pilot_check, pilot_findings
+from ocbnn.checking.check import kept_check, most_violated, pilot_check, pilot_findings
 from ocbnn.checking.explain import (
     contradicting_rows,
     learnt_unmet_reason,
@@ -333,7 +333,7 @@ def judge(
     """How every rule fares under the kept draws, on points that neither the prior nor a pilot has seen."""
     model, outcomes, verdict = prepared.model, [], seed_for(seed, "verdict")
     for index, rule in enumerate(model.terms):
-        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains, ascent=True)
+        check = kept_check(model, rule, draws, verdict, has_chains=has_chains)
         found = bool(prepared.strengths.searched[index])
         outcome = _outcome(rule, check, float(rule.points.strength), found=found)
         if outcome.unmet:
@@ -342,10 +342,10 @@ def judge(
             outcome = replace(outcome, reason=reason, rows=contradicting_rows(model, rule).some)
         outcomes.append(outcome)
     for rule in model.formed:
-        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains)
+        check = kept_check(model, rule, draws, verdict, has_chains=has_chains)
         outcomes.append(_outcome(rule, check, math.nan, found=False))
     for rule in model.learnt:
-        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains, ascent=True)
+        check = kept_check(model, rule, draws, verdict, has_chains=has_chains)
         outcome = replace(_outcome(rule, check, math.nan, found=False), learnt=True)
         if outcome.unmet:
             reason = learnt_unmet_reason(model, rule, check)
