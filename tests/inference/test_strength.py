@@ -25,7 +25,8 @@ from small_runs import RULE, figure_1b
 def searched(enough_at: list[float], search: StrengthSearch | None = None, start: float = 1000.0) -> _Bracket:
     """A search over rules that are met from the given strengths on, with violations that fall to them."""
     search = search or StrengthSearch()
-    bracket = _Bracket(search, np.full(len(enough_at), start), np.ones(len(enough_at), bool))
+    tolerances = np.full(len(enough_at), 0.01)
+    bracket = _Bracket(search, np.full(len(enough_at), start), np.ones(len(enough_at), bool), tolerances)
     for _ in range(search.rounds):
         met = [now >= enough for now, enough in zip(bracket.now, enough_at, strict=True)]
         bracket.learn(
@@ -58,7 +59,7 @@ def test_a_rule_that_is_met_at_once_keeps_its_terms_own_strength(enough: float) 
 
 def test_no_strength_below_the_terms_own_is_ever_tried() -> None:
     generator = np.random.default_rng(0)
-    bracket = _Bracket(StrengthSearch(), np.array([1000.0, 1.0, 100.0]), np.ones(3, bool))
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0, 1.0, 100.0]), np.ones(3, bool), [0.01] * 3)
     for _ in range(50):
         bracket.learn(list(generator.random(3) < 0.5), list(generator.random(3)))
         assert np.all(bracket.now >= [1000.0, 1.0, 100.0])
@@ -72,7 +73,7 @@ def test_a_rule_that_is_never_met_gets_the_strength_of_least_violation() -> None
 
 
 def test_strength_is_not_raised_further_where_that_makes_things_worse() -> None:
-    bracket = _Bracket(StrengthSearch(), np.array([1000.0]), np.ones(1, bool))
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0]), np.ones(1, bool), [0.01])
     for violation in (0.3, 0.2, 0.9, 1.0):
         bracket.learn([False], [violation])
     assert bracket.settled
@@ -80,7 +81,7 @@ def test_strength_is_not_raised_further_where_that_makes_things_worse() -> None:
 
 
 def test_a_bearable_violation_that_more_strength_does_not_lessen_is_left_at_that() -> None:
-    bracket = _Bracket(StrengthSearch(), np.array([1000.0]), np.ones(1, bool))
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0]), np.ones(1, bool), [0.01])
     bracket.learn([False], [0.007], bearable=[True])
     assert not bracket.settled
     bracket.learn([False], [0.008], bearable=[True])
@@ -89,15 +90,28 @@ def test_a_bearable_violation_that_more_strength_does_not_lessen_is_left_at_that
 
 
 def test_a_violation_beyond_the_tolerance_is_never_left_at_that_so_early() -> None:
-    bracket = _Bracket(StrengthSearch(), np.array([1000.0]), np.ones(1, bool))
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0]), np.ones(1, bool), [0.01])
     bracket.learn([False], [0.02], bearable=[False])
     bracket.learn([False], [0.03], bearable=[False])
     assert not bracket.settled
     assert bracket.now[0] == pytest.approx(1e5)
 
 
+@pytest.mark.parametrize(("violation", "step"), [(0.0052, 10**0.5), (0.0125, 6.25), (0.3, 10.0)])
+def test_strength_grows_by_what_the_violation_asks_for(violation: float, step: float) -> None:
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0]), np.ones(1, bool), [0.01])
+    bracket.learn([False], [violation])
+    assert bracket.now[0] == pytest.approx(1000.0 * step)
+
+
+def test_a_rule_that_further_points_mend_grows_by_the_least_step() -> None:
+    bracket = _Bracket(StrengthSearch(), np.full(2, 1000.0), np.ones(2, bool), [0.01] * 2)
+    bracket.learn([False, False], [0.04, 0.04], mended=frozenset({0}))
+    np.testing.assert_allclose(bracket.now, [1000.0 * 10**0.5, 10_000.0])
+
+
 def test_more_strength_can_be_enough_only_where_it_was_once() -> None:
-    bracket = _Bracket(StrengthSearch(), np.array([1000.0]), np.ones(1, bool))
+    bracket = _Bracket(StrengthSearch(ratio=3.2), np.array([1000.0]), np.ones(1, bool), [0.01])
     assert not bracket.can_be_enough(0)
     bracket.learn([False], [0.5])
     bracket.learn([True], [0.0])
@@ -108,21 +122,21 @@ def test_more_strength_can_be_enough_only_where_it_was_once() -> None:
 
 
 def test_a_search_cut_short_gives_a_strength_that_was_tried() -> None:
-    search = StrengthSearch(rounds=2)
+    search = StrengthSearch(rounds=2, ratio=3.2)
     bracket = searched([1e4], search)
     assert not bracket.settled
     assert bracket.found()[0] == pytest.approx(1e4)
 
 
 def test_given_strengths_stay() -> None:
-    bracket = _Bracket(StrengthSearch(), np.array([1000.0, 7.0]), np.array([True, False]))
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0, 7.0]), np.array([True, False]), [0.01, 0.01])
     bracket.learn([False, False], [0.5, 0.5])
     assert bracket.now[1] == 7.0
     assert bracket.found()[1] == 7.0
 
 
 def test_a_rule_that_is_held_keeps_its_strength_and_nothing_is_learnt_of_it() -> None:
-    bracket = _Bracket(StrengthSearch(), np.array([1000.0, 1000.0]), np.ones(2, bool))
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0, 1000.0]), np.ones(2, bool), [0.01, 0.01])
     bracket.learn([False, False], [0.02, 0.5], frozenset({0}))
     np.testing.assert_allclose(bracket.now, [1000.0, 10_000.0])
     assert np.isinf(bracket.little[0])
@@ -132,7 +146,7 @@ def test_a_rule_that_is_held_keeps_its_strength_and_nothing_is_learnt_of_it() ->
 
 
 def test_a_rule_is_held_once_at_each_strength() -> None:
-    bracket = _Bracket(StrengthSearch(), np.array([1000.0, 1000.0]), np.ones(2, bool))
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0, 1000.0]), np.ones(2, bool), [0.01, 0.01])
     assert bracket.hold(frozenset({0})) == {0}
     assert bracket.hold(frozenset({0, 1})) == {1}
     bracket.learn([False, False], [0.02, 0.02])
@@ -218,7 +232,7 @@ def test_frozen_settings_look_for_no_points() -> None:
 
 
 def test_new_points_restart_the_bracket_of_a_rule() -> None:
-    bracket = _Bracket(StrengthSearch(), np.array([1000.0, 1000.0]), np.ones(2, bool))
+    bracket = _Bracket(StrengthSearch(), np.array([1000.0, 1000.0]), np.ones(2, bool), [0.01, 0.01])
     bracket.learn([False, True], [0.5, 0.0])
     bracket.learn([True, True], [0.0, 0.0])
     assert bracket.enough[0] == 10_000.0
@@ -277,7 +291,9 @@ def test_a_rule_against_the_data_holds_everywhere_by_another_search_with_ten_tim
 
 
 def test_a_wall_at_the_worst_points_grows_in_smaller_steps_and_stays() -> None:
-    bracket = _Bracket(StrengthSearch(), np.full(2, 1000.0), np.ones(2, bool), np.array([True, False]))
+    bracket = _Bracket(
+        StrengthSearch(ratio=3.2), np.full(2, 1000.0), np.ones(2, bool), [0.01] * 2, np.array([True, False])
+    )
     bracket.learn([False, False], [0.5, 0.5])
     np.testing.assert_allclose(bracket.now, [1000.0 * 10**0.5, 10_000.0])
     bracket.learn([True, True], [0.0, 0.0])
@@ -285,7 +301,7 @@ def test_a_wall_at_the_worst_points_grows_in_smaller_steps_and_stays() -> None:
 
 
 def test_a_rule_that_holds_everywhere_is_tried_again_while_more_points_help() -> None:
-    bracket = _Bracket(StrengthSearch(), np.full(2, 1000.0), np.ones(2, bool))
+    bracket = _Bracket(StrengthSearch(), np.full(2, 1000.0), np.ones(2, bool), [0.01] * 2)
     both = frozenset({0, 1})
     assert bracket.hold(both, {0: 0.9}) == both
     assert bracket.hold(both, {0: 0.5}) == frozenset({0})

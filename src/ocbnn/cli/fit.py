@@ -350,7 +350,7 @@ def quick_look(engine: str | None = None) -> dict[str, Any]:
     from ocbnn.inference.prepare import Settings
     from ocbnn.inference.strength import StrengthSearch
 
-    # By half decades, with few pilots. They are long enough to find what the whole run finds, so that a rule
+    # Few pilots. They are long enough to find what the whole run finds, so that a rule
     # kept in the one is kept in the other.
     search = StrengthSearch(rounds=5, effective=100.0, most=100, steps=2500)
     options: dict[str, Any] = {"preparation": Settings(strength=search), "engine": engine}

@@ -3,14 +3,14 @@
 Each round runs a short pilot posterior (an optimum obeys long before the mass does) and measures every rule
 on fresh points. The search starts at the terms' own strengths and never goes below: a rule that is kept
 anyway has no wall that is wider than its term's. A rule whose violation is not shown to be well within its
-tolerance gets more strength, by decades until enough is known and by bisection of the logarithm after that.
-The smallest strength at which that was shown is frozen, or else the one with the least violation. `judge`
-measures again, on the kept draws.
+tolerance gets more strength, as much as its violation asks for: half a decade to a decade. The smallest
+strength at which that was shown is frozen, or else the one with the least violation. `judge` measures again,
+on the kept draws.
 
 Strength alone does not mend a rule that is kept at its points and broken between them, and in ten columns a
 hundred points leave much between them. So while no strength is known to be enough, points where draws of the
-pilot broke a rule join its own; a rule that is not far from its tolerance is then tried once more before it
-gets more strength.
+pilot broke a rule join its own; a rule that is not far from its tolerance then gets half a decade only, and
+one that is to hold everywhere is tried once more as it is.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ MOST_PROBED = 16
 PILOT_DRAWS = 400
 ALONE_CHAINS, ALONE_STRENGTH, ALONE_STEPS = 8, 1e3, 1500
 NEAR = 5.0
-"""Times the tolerance: within it a rule that was given points is tried again with the same strength."""
+"""Times the tolerance: within it points mend a rule at least as much as more strength does."""
+LEAST_STEP = math.sqrt(10.0)
+"""The least factor by which strength grows: what is just enough in a pilot may be too little in the run."""
 HELPED = 0.9  # times the violation before: more points help, and so the strength may be enough
 ENDED = 2  # pilots that were worse, one after the other: more strength does not help
 WORSE = 0.1  # so much more violation at more strength is no noise: the engine cannot follow
@@ -67,9 +69,8 @@ class StrengthSearch:
     Attributes:
         rounds: pilots at the most.
         rounds_everywhere: the same where a rule is to hold everywhere: each finds further points.
-        ratio: the search ends when too little and enough are within this factor. By half decades: what is
-            just enough in a pilot may be a little too little in the run.
-        factor: the step while enough is not known.
+        ratio: the search ends when too little and enough are within this factor.
+        factor: the largest step while enough is not known.
         highest: how far above its term's own strength a rule's may go, as a factor: the wall is then a
             thousandth of the rule's scale thick, and more would only stop the chains.
         effective: effective draws of a pilot of chains, at the worst of its probes.
@@ -84,7 +85,7 @@ class StrengthSearch:
 
     rounds: int = 12
     rounds_everywhere: int = 20
-    ratio: float = 3.2
+    ratio: float = 10.0
     factor: float = 10.0
     highest: float = 1e3
     effective: float = 400.0
@@ -101,7 +102,8 @@ class StrengthSearch:
         if not free.any():
             return prepared
         everywhere = np.array([rule.rule.is_everywhere for rule in rules], dtype=bool)
-        bracket = _Bracket(self, prepared.strengths.values, free, everywhere)
+        tolerances = [rule.tolerance for rule in rules]
+        bracket = _Bracket(self, prepared.strengths.values, free, tolerances, everywhere)
         pilot = replace(run, engine=self._shortened(engine), thin=1)
         rounds = self.rounds_everywhere if everywhere.any() else self.rounds
         room = [0 if engine.stochastic or not self.found else self.most_found] * len(rules)
@@ -133,7 +135,8 @@ class StrengthSearch:
                 if index in worst:  # what was enough at other points says nothing of these
                     bracket.restart(index)
             near = frozenset(i for i in filled if i in worst or violations[i] <= NEAR * rules[i].tolerance)
-            bracket.learn(met, violations, bracket.hold(near, {i: violations[i] for i in worst}), bearable)
+            held = bracket.hold(near & worst.keys(), {i: violations[i] for i in worst})
+            bracket.learn(met, violations, held, bearable, near)
             if bracket.settled:
                 break
         found = bracket.found()
@@ -222,9 +225,11 @@ class _Bracket:
         search: StrengthSearch,
         start: np.ndarray,
         free: np.ndarray,
+        tolerances: Sequence[float],
         everywhere: np.ndarray | None = None,
     ) -> None:
         self.search, self.free, self.now = search, free, np.array(start, dtype=float)
+        self.aims = search.aim * np.array(tolerances, dtype=float)
         everywhere = np.zeros(len(start), dtype=bool) if everywhere is None else everywhere
         # A wall at the worst points is stiff: it grows in smaller steps, and is not thinned out again.
         self.factor = np.where(everywhere, math.sqrt(search.factor), search.factor)
@@ -281,12 +286,13 @@ class _Bracket:
         violations: Sequence[float],
         held: frozenset[int] = frozenset(),
         bearable: Sequence[bool] = (),
+        mended: frozenset[int] = frozenset(),
     ) -> None:
         """Narrow the brackets by one pilot and set the strengths to try next, or those found.
 
         Rules that are `held` have changed since: they keep their strength, and the pilot says nothing of it.
-        A violation that is `bearable`, though not what was aimed at, and that more strength has not lessened
-        is left at that.
+        Rules that are `mended` by further points take the least step. A violation that is `bearable`, though
+        not what was aimed at, and that more strength has not lessened is left at that.
         """
         moving = [index for index in self.searched if index not in held]
         for index in moving:
@@ -302,17 +308,23 @@ class _Bracket:
                 self.little[index] = max(self.little[index], self.now[index])
                 if self.enough[index] <= self.now[index]:  # another rule's change took it back
                     self.enough[index] = np.inf
-        following = np.array([self._next(i) if i in moving else self.now[i] for i in range(len(self.now))])
+        steps = [1.0 if i in mended else float(violations[i] / self.aims[i]) for i in range(len(self.now))]
+        following = np.array(
+            [self._next(i, steps[i]) if i in moving else self.now[i] for i in range(len(steps))]
+        )
         # What was enough in a pilot needs no further one.
         self.settled = not held and bool(np.all((following == self.now) | (following == self.enough)))
         self.now = following
 
-    def _next(self, index: int) -> float:
+    def _next(self, index: int, excess: float) -> float:
+        """The strength after a violation of `excess` times what was aimed at."""
         little, enough = self.little[index], self.enough[index]
         if np.isinf(enough):
             if self.worse[index] >= ENDED:
                 return float(self.now[index])
-            return float(min(self.now[index] * self.factor[index], self.ceiling[index]))
+            # Violations fall about with the root of strength.
+            step = float(np.clip(excess**2, LEAST_STEP, self.factor[index]))
+            return float(min(self.now[index] * step, self.ceiling[index]))
         if np.isinf(little) or enough / little <= self.ratio[index]:
             return float(enough)
         return float(np.sqrt(little * enough))
