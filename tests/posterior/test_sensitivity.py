@@ -185,6 +185,13 @@ def test_a_thin_wall_that_cuts_off_much_is_not_said_to_matter_little():
     assert alone.verdict == "this rule's strength hardly matters"
 
 
+def test_a_distribution_that_many_rows_contradict_is_outweighed_and_cuts_nothing_off():
+    found = of("always y ~ Normal(5, 3)", 0.05)
+    assert found.sensitivity.rule < SENSITIVE
+    assert found.violation_without.value > 0.9
+    assert found.sensitivity.verdict == "the data outweigh this rule"
+
+
 def test_the_sensitivity_to_rules_and_rows_is_that_of_the_scaled_normals():
     posterior, _ = straight(NORMAL, 1.0)
     (found,) = sensitivities(posterior, [None])

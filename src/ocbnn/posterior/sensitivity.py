@@ -164,9 +164,14 @@ def _verdict(rule: float, data: float | None, without: RuleCheck | None) -> str:
     """
     if rule < SENSITIVE and without is None:
         return "this rule's strength hardly matters"
-    if rule < SENSITIVE:
-        kept = without is not None and without.violation.value <= without.tolerance
-        return "this rule hardly matters" if kept else "this rule cuts off what data alone would allow"
+    if rule < SENSITIVE and without is not None:
+        if without.violation.value <= without.tolerance:
+            return "this rule hardly matters"
+        # Of a rule about all draws together there is no wall: little sensitivity is little influence.
+        outweighed = without.epsilon_mean is None
+        return (
+            "the data outweigh this rule" if outweighed else "this rule cuts off what data alone would allow"
+        )
     if data is not None and data < SENSITIVE:
         return "this rule decides the answer here"
     if data is not None and without is not None and without.average.low > FAR_OUT:
