@@ -108,7 +108,7 @@ def test_settling_adapts_the_step_size_to_the_end_and_keeps_the_metric() -> None
     assert 0.25 * warmup <= left <= 0.35 * warmup
     settled = update(again, warmup, left, 10.0)
     np.testing.assert_array_equal(settled.inverse_mass, tuned.inverse_mass)
-    assert float(settled.step_size) < float(tuned.step_size)
+    assert 0.015 < float(settled.step_size) < 0.03  # 0.02 is accepted as often as asked for
     later = update(settled, warmup, 5, 1.0)
     assert float(later.step_size) == float(settled.step_size)
     np.testing.assert_array_equal(later.inverse_mass, tuned.inverse_mass)

@@ -30,8 +30,12 @@ class Tuning(NamedTuple):
     moments: Any
 
     def settling(self, warmup: int) -> Tuning:
-        """The same metric and step size at the beginning of the last part of the warm-up."""
-        return self._replace(iteration=first_settling(warmup))
+        """The same metric and step size at the beginning of the last part of the warm-up.
+
+        What was learnt of the step size was learnt of another density: averaging begins anew, from its end.
+        """
+        averaging = _averaging(_kept_sane(self.step_size))
+        return self._replace(iteration=first_settling(warmup), averaging=averaging)
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Schedule:
         moments, _, _ = welford_algorithm(is_diagonal_matrix=True)
         first = jnp.asarray(step_size, dtype)
         return Tuning(
-            jnp.zeros((), jnp.int32), first, jnp.ones(size, dtype), self._begin(first), moments(size)
+            jnp.zeros((), jnp.int32), first, jnp.ones(size, dtype), _averaging(first), moments(size)
         )
 
     def update(
@@ -71,10 +75,6 @@ class Schedule:
         )
         return adapted._replace(iteration=tuning.iteration + 1)
 
-    def _begin(self, step_size: Float[Array, ""]) -> Any:
-        start, _, _ = dual_averaging_adaptation(self.target)
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf, step_size.dtype), start(step_size))
-
     def _adapt(self, tuning: Tuning, positions: Array, acceptance: Array) -> Tuning:
         _, learn, final = dual_averaging_adaptation(self.target)
         empty, add, close = welford_algorithm(is_diagonal_matrix=True)
@@ -88,7 +88,7 @@ class Schedule:
         def renewed() -> tuple[Array, Any, Any]:
             variance, count, _ = close(moments)
             metric = (count * variance + 5e-3) / (count + 5.0)  # Stan's shrinkage
-            return metric, self._begin(_kept_sane(final(averaging))), empty(positions.shape[1])
+            return metric, _averaging(_kept_sane(final(averaging))), empty(positions.shape[1])
 
         inverse_mass, averaging, moments = jax.lax.cond(
             jnp.any(done == ends), renewed, lambda: (tuning.inverse_mass, averaging, moments)
@@ -96,6 +96,12 @@ class Schedule:
         step_size = jnp.where(done == self.warmup, final(averaging), jnp.exp(averaging.log_step_size))
         step_size = _kept_sane(step_size).astype(tuning.step_size.dtype)
         return Tuning(tuning.iteration, step_size, inverse_mass, averaging, moments)
+
+
+def _averaging(step_size: Float[Array, ""]) -> Any:
+    """Dual averaging that begins at this step size; what it aims at plays no part yet."""
+    start, _, _ = dual_averaging_adaptation(0.5)
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, step_size.dtype), start(step_size))
 
 
 def _kept_sane(step_size: Float[Array, ""]) -> Float[Array, ""]:
