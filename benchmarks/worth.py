@@ -11,7 +11,8 @@ With `--beyond`, models learn from rows up to the 70% quantile of a column (ties
 those beyond; each draw leaves out a random tenth of the former. Draws then share most of their rows, so the
 errors are those of the choice of rows and of seeds, not those of another table.
 
-Scores are those of `benchmarks/tables.py`. Records in the file of `--json` are kept and not measured again.
+Scores are those of `benchmarks/tables.py`. Records in the file of `--json` are kept and not measured again,
+but for those of fits that failed.
 """
 
 from __future__ import annotations
@@ -210,6 +211,7 @@ def main() -> int:
         for split in ([beyond(table, draw)] if given.beyond else parts(table, draw, sizes))
     ]
     known = json.loads(given.json.read_text("utf-8")) if given.json and given.json.exists() else []
+    known = [each for each in known if each["rmse"] is not None]
     records = run(tasks, chosen(given.models, MODELS, "models"), given.json, known)
     print("\n".join(summary(records)))
     if given.picture:
