@@ -7,7 +7,8 @@ random splits of all rows it has its own, as split 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,14 @@ TEST_SHARE = 0.1
 # scored in (creep lives span three orders of magnitude).
 TARGETS = {"auto-mpg": "mpg"}
 LOGS = frozenset({"creep-nickel"})
+# What is known to be true of a table, whatever its rows: with which columns its target increases (1) or
+# decreases (-1).
+TRENDS: Mapping[str, Mapping[str, int]] = {
+    "auto-mpg": {"weight": -1, "displacement": -1, "horsepower": -1},
+    "concrete": {"age": 1, "cement": 1, "water": -1},
+    "creep-nickel": {"T": -1, "stress": -1},
+    "energy": {"glazing_area": 1},
+}
 
 
 class Split(NamedTuple):
@@ -40,6 +49,7 @@ class Table:
         y: the target, in the units in which predictions are scored.
         given: masks of test rows, one a split.
         own: the mask of the test rows of a pair of files.
+        trends: columns with which the target is known to increase (1) or decrease (-1).
     """
 
     name: str
@@ -47,6 +57,7 @@ class Table:
     y: pd.Series
     given: tuple[np.ndarray, ...] = ()
     own: np.ndarray | None = None
+    trends: Mapping[str, int] = field(default_factory=dict)
 
     def splits(self, count: int) -> list[Split]:
         """The first `count` given splits, or random ones of seeds 0, 1, …; before these, a pair's own."""
@@ -84,4 +95,4 @@ def _table(
     y = frame.pop(TARGETS.get(name, frame.columns[-1])).astype(float)
     if name in LOGS:
         y = np.log(y).rename(f"log_{y.name}")
-    return Table(name, frame, y, given, own)
+    return Table(name, frame, y, given, own, TRENDS.get(name, {}))

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.panel.data import Split, Table
-from benchmarks.panel.models import CORES, MODELS, PEERS, Task
+from benchmarks.panel.models import CORES, MODELS, OURS, Task
 from benchmarks.panel.scores import Record, Scored
 
 ROOT = Path(__file__).parents[2]
@@ -50,10 +50,11 @@ def peers_python() -> Path:
 
 def measure(table: Table, split: Split, model: str) -> Record:
     """Fit and score one model; one that fails or takes longer than an hour has a status that says so."""
-    python = peers_python() if model in PEERS else Path(sys.executable)
+    is_peer = MODELS[model].library != OURS
+    python = peers_python() if is_peer else Path(sys.executable)
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    if model in PEERS:
+    if is_peer:
         # What bde asks its users to set: one device a core.
         environment["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={CORES}"
     began = time.perf_counter()
@@ -97,6 +98,7 @@ def write_task(path: Path, table: Table, split: Split) -> None:
         for place, (_, column) in enumerate(table.X.items())
     }
     names = {"names": np.array([str(name) for name in table.X]), "target": np.array(str(table.y.name))}
+    names["trends"] = np.array([table.trends.get(str(name), 0) for name in table.X])
     rows = {"train": split.train, "test": split.test, "seed": np.array(split.number)}
     np.savez(path, y=table.y.to_numpy(), **columns, **names, **rows)
 
@@ -105,9 +107,10 @@ def read_task(path: Path) -> Task:
     """What `write_task` has written, divided into training and test rows."""
     with np.load(path) as arrays:
         frame = pd.DataFrame({str(name): arrays[f"x{place}"] for place, name in enumerate(arrays["names"])})
+        trends = dict(zip(frame, arrays["trends"].tolist(), strict=True))
         train, test, y = arrays["train"], arrays["test"], arrays["y"]
         named = str(arrays["target"]), int(arrays["seed"])
-    return Task(frame.iloc[train], y[train], frame.iloc[test], y[test], *named)
+    return Task(frame.iloc[train], y[train], frame.iloc[test], y[test], *named, trends)
 
 
 def main(name: str, given: str, found: str) -> None:

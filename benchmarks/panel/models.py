@@ -11,8 +11,9 @@ Their seconds include it, since without it they say nothing about intervals.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +43,10 @@ BDE = {
 
 
 class Task(NamedTuple):
-    """What a model is given: rows to learn from, rows to be scored on, a seed."""
+    """What a model is given: rows to learn from, rows to be scored on, a seed, and known trends.
+
+    A trend is 1 where the target increases with a column, -1 where it decreases, 0 where that is not known.
+    """
 
     X: pd.DataFrame
     y: np.ndarray
@@ -50,11 +54,19 @@ class Task(NamedTuple):
     y_test: np.ndarray
     target: str
     seed: int
+    trends: Mapping[str, int] = MappingProxyType({})
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
         """Training and test rows as numbers, text one-hot."""
-        coded = pd.get_dummies(pd.concat([self.X, self.X_test]), dtype=float).to_numpy(dtype=float)
+        coded = self._coded().to_numpy(dtype=float)
         return coded[: len(self.X)], coded[len(self.X) :]
+
+    def signs(self) -> tuple[int, ...]:
+        """The trend of each column of `numbers`."""
+        return tuple(self.trends.get(name, 0) for name in self._coded())
+
+    def _coded(self) -> pd.DataFrame:
+        return pd.get_dummies(pd.concat([self.X, self.X_test]), dtype=float)
 
 
 Fitted = tuple[Scored, str]
@@ -69,12 +81,12 @@ class Model(NamedTuple):
 
 
 def ours(task: Task, rule: str | None = None) -> Fitted:
-    """OCBNNRegressor with its defaults; with one rule, made from the training rows, where one is named."""
+    """OCBNNRegressor with its defaults; with the rules of that name."""
     from ocbnn import OCBNNRegressor
     from ocbnn.posterior.conflict import log_scores
 
     y = pd.Series(task.y, index=task.X.index, name=task.target)
-    text = None if rule is None else RULES[rule](task.X, y)
+    text = None if rule is None else trend_rule(task) if rule == TRENDS else RULES[rule](task.X, y)
     model = OCBNNRegressor(rules=text, random_state=task.seed).fit(task.X, y)
     low, high = model.predict_interval(task.X_test, COVERAGE).T
     scored = Scored(
@@ -136,6 +148,11 @@ def point_model(build: Callable[[int], Any], task: Task) -> Fitted:
     return gaussian_mixture(task.y_test, means, np.full(len(means), noise)), "fitted"
 
 
+def constrained(build: Callable[[int], Any], option: str, task: Task) -> Fitted:
+    """The same with the known trends, by its library's own option."""
+    return point_model(lambda seed: build(seed).set_params(**{option: task.signs()}), task)
+
+
 def xgboost(seed: int) -> Any:
     from xgboost import XGBRegressor
 
@@ -146,6 +163,12 @@ def lightgbm(seed: int) -> Any:
     from lightgbm import LGBMRegressor
 
     return LGBMRegressor(random_state=seed, n_jobs=CORES, verbose=-1)
+
+
+def histgb(seed: int) -> Any:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    return HistGradientBoostingRegressor(random_state=seed)
 
 
 def network(seed: int) -> Any:
@@ -184,18 +207,39 @@ def region(X: pd.DataFrame, y: pd.Series) -> str:
     return f"if {quoted(column)} >= {edge} then {quoted(y.name)} {limit}"
 
 
+def trend_rule(task: Task) -> str:
+    """The known trends, as one rule; they hold everywhere."""
+    words = {1: "increases", -1: "decreases"}
+    parts = (
+        f"{quoted(task.target)} {words[sign]} with {quoted(name)}"
+        for name, sign in task.trends.items()
+        if sign
+    )
+    return f"always {' and '.join(parts)}"
+
+
 RULES: dict[str, Callable[[pd.DataFrame, pd.Series], str]] = {"positive": positive, "region": region}
 OURS = "ocbnn"
+TRENDS = "trends"
+BOOSTING = {
+    "xgboost": ("xgboost", xgboost, "monotone_constraints"),
+    "lightgbm": ("lightgbm", lightgbm, "monotone_constraints"),
+    "histgb": ("sklearn.ensemble", histgb, "monotonic_cst"),
+}
+"""Gradient boosting: its library, how it is made, and its option for trends."""
 PEERS = {
     "bde": Model("bde", bde),
     "gp": Model("sklearn.gaussian_process", gp),
     "ngboost": Model("ngboost", ngboost),
-    "xgboost": Model("xgboost", partial(point_model, xgboost)),
-    "lightgbm": Model("lightgbm", partial(point_model, lightgbm)),
+    **{name: Model(library, partial(point_model, build)) for name, (library, build, _) in BOOSTING.items()},
     "network": Model("sklearn.neural_network", partial(point_model, network)),
 }
 MODELS = {
     OURS: Model("ocbnn", ours),
-    **{f"{OURS}+{rule}": Model("ocbnn", partial(ours, rule=rule)) for rule in RULES},
+    **{f"{OURS}+{rule}": Model("ocbnn", partial(ours, rule=rule)) for rule in (*RULES, TRENDS)},
     **PEERS,
+    **{
+        f"{name}+{TRENDS}": Model(library, partial(constrained, build, option))
+        for name, (library, build, option) in BOOSTING.items()
+    },
 }

@@ -50,7 +50,7 @@ def fit_estimator(
     plan: Plan,
     rows: pd.DataFrame,
     target: str,
-    rules: Path | None,
+    rules: Path | Sequence[str] | None,
     seed: int,
     columns: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> OCBNNClassifier:
@@ -60,7 +60,7 @@ def fit_estimator(
         plan: options of model and run.
         rows: features and target.
         target: the target's column.
-        rules: a file of rules; None for the baseline.
+        rules: a file of rules, or their words; None for the baseline.
         seed: of everything.
         columns: what is declared about columns.
 

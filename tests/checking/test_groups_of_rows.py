@@ -134,6 +134,7 @@ def posterior_and_rows(schema: Schema, each: int) -> Posterior:
     [
         (SCHEMA, "always mean y is equal over group within 1"),
         (CLASSES, "always mean P(label = yes) is equal over group within 0.1"),
+        (CLASSES, "always share P(label = yes) > 0.5 is equal over group within 0.25"),
     ],
 )
 def test_a_check_counts_rows_and_more_of_them_narrow_its_interval(schema: Schema, rule: str) -> None:

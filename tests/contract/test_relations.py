@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_wine
 
 from ocbnn import Model, OCBNNClassifier, OCBNNRegressor, Schema, load
 from ocbnn.checking.check import check_rules
@@ -18,7 +19,7 @@ from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.warmstart import WarmStart
 from ocbnn.posterior.allowed import EnforcementError
 from ocbnn.posterior.conflict import conflict
-from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.draws import Posterior, function_draws
 from ocbnn.report import gather, write
 from ocbnn.report.relations import pictures
 from ocbnn.report.sentences import rule_sentence
@@ -155,6 +156,40 @@ def test_log_y_is_related_in_units_of_y() -> None:
     schema = Schema.infer(frame, target="y", columns={"y": {"transform": "log"}})
     model = Model.build(frame=frame, schema=schema, rules=rules, hidden=(), noise=0.3)
     assert np.isfinite(model.log_density(model.initial(0)))
+
+
+@pytest.mark.slow
+def test_groups_have_equal_shares_above_a_number() -> None:
+    """Of group b 8 of 10 rows are above -1, of group a 7."""
+    rule = "always share y > -1 is equal over group within 0.06"
+    model, before = fitted([rule]), fitted(None)
+    (outcome,) = model.outcomes_
+    assert outcome.violation < 0.05
+    rows = table()
+
+    def apart(draws: np.ndarray) -> np.ndarray:
+        above = draws > -1.0
+        return np.abs(
+            above[:, rows["group"] == "a"].mean(axis=1) - above[:, rows["group"] == "b"].mean(axis=1)
+        )
+
+    X = rows.drop(columns="y")
+    found, free = (apart(function_draws(each.posterior_, X)) for each in (model, before))
+    assert (found > 0.06).mean() == pytest.approx(outcome.violation, abs=1e-6)
+    assert (free > 0.06).mean() > 0.5
+    (picture,) = pictures(gather(model.posterior_, frame=rows, points=50))
+    assert "share of y > −1 in each group" in picture.caption
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("column", ["color_intensity", "malic_acid"])
+def test_one_of_three_classes_rises_with_a_column_of_a_real_table(column: str) -> None:
+    wine = load_wine(as_frame=True)
+    rule = f"always P(target = 2) increases with {column}"
+    model = OCBNNClassifier([rule], random_state=0).fit(wine.data, wine.target)
+    check = model.check_rules()[0]
+    print(check, model.score(wine.data, wine.target))
+    assert check.verdict == "met"
 
 
 def test_groups_have_equal_means_over_the_rows_of_the_table() -> None:

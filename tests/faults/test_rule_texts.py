@@ -178,6 +178,8 @@ class Writer:
             f"{what} with {setting} {sign} {what} with {against} "
             f"{self.pick('', f'+ {size}', f'- {other}')} {self.pick('', f'within {last}')}",
             f"mean {what} is equal over {groups} {self.pick('', f'within {size}', 'within 5%')}",
+            f"share {what} {self.pick('>', '>', 'is above', sign)} {self.pick('0.5', size)} is equal over "
+            f"{groups} {self.pick('', 'within 5%', f'within {size}')}",
             f"{what} is {self.pick('convex', 'concave')} in {column}",
         )
 

@@ -260,6 +260,12 @@ WRONG = [
     (DOSES, "always mean y is equal over drug within 0", "has to be above 0", "0"),
     (DOSES, "always mean y is equal over drug and y rises with dose", "a rule of its own", "mean"),
     (DOSES, "always mean dose is equal over drug", "is `pressure` alone, not `dose`", "dose"),
+    (DOSES, "always mean y > 3 is equal over drug", "`share y > … is equal over …`", ">"),
+    (DOSES, "always share y is equal over drug", "`share y > … is equal over …`", "y"),
+    (DOSES, "always share y < 3 is equal over drug", "Write `>`", "<"),
+    (DOSES, "always share y > age is equal over drug", "is a number, not `age`", "age"),
+    (DOSES, "always share y > 3 is equal over drug within 2", "A difference of two shares", "2"),
+    (COLOURS, "always share P(label = blue) > 1 is equal over ward", "between 0 and 1", "1"),
     (DOSES, "always mean y equal over drug", "`mean y is equal over x within 2`", "equal"),
     # units
     (DOSES, "if dose > 3 g then y > 1", "`g` is not the unit here: dose is in mg", "g then"),

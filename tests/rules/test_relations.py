@@ -56,6 +56,16 @@ MEANINGS = [
     (DOSES, "always y is concave in mean", Shape((), "mean", False)),
     (DOSES, "if mean is above 3 then mean y is equal over drug within 2 mmHg", Parity((), "drug", 2.0)),
     (COLOURS, "always mean P(label = green) is equal over smoker", Parity(("green",), "smoker")),
+    (
+        COLOURS,
+        "always share P(label in {green, blue}) > 50% is equal over ward within 2%",
+        Parity(("blue", "green"), "ward", 0.02, 0.5),
+    ),
+    (
+        DOSES,
+        "if mean is above 3 then share y is above 90 mmHg is equal over drug",
+        Parity((), "drug", None, 90.0),
+    ),
     (COLOURS, "always P(label = green) increases with x1", Trend(("green",), "x1", True)),
     (
         COLOURS,

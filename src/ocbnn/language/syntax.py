@@ -284,7 +284,7 @@ def _hint(token: Token, before: Token | None) -> str | tuple[str, Token] | None:
 RELATIONS = (
     "`y increases with x` (rises, grows; decreases, falls), `y changes by at most 2 per x`, "
     "`y does not depend on x`, `y with x = 1 >= y with x = 0`, "
-    "`y is convex in x` (concave), `mean y is equal over x within 2`"
+    "`y is convex in x` (concave), `mean y is equal over x within 2`, `share y > 3 is equal over x within 5%`"
 )
 _RELATING = (
     *("increases", "rises", "grows", "decreases", "falls", "changes", "does", "depends", "with"),

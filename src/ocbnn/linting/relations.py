@@ -107,7 +107,7 @@ def _small_groups(subject: Subject, rows: Observed, schema: Schema) -> Iterator[
     asked = subject.rule.requirement.groups()
     if asked is None:
         return
-    name, _ = asked
+    name = asked.column
     column = schema.column(name)
     groups = rows.coded[subject.rule.applies(rows.coded, schema), schema.index(name)]
     labels = column.levels or (0, 1)

@@ -88,7 +88,7 @@ def changes(
 
     Args:
         shifts: a name, the mean prediction without the rules, and the mean with them.
-        quantity: what the means are of.
+        quantity: what is drawn, such as "mean y".
         unit: of the quantity.
         probability: whether the axis goes from 0 to 1.
         ax: where to draw; default: new axes.
@@ -149,12 +149,12 @@ def group_means(
     *,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the mean of a quantity in each group, with its interval.
+    """Draw a mean, or a share, of each group, with its interval.
 
     Args:
         groups: their names, the first one on top.
         means: by label, for each group the mean and the ends of its interval.
-        quantity: what the means are of.
+        quantity: what is drawn, such as "mean y".
         ax: where to draw; default: new axes.
     """
     ax = axes_of(ax)
@@ -165,7 +165,7 @@ def group_means(
             look: dict[str, Any] = {**style.POINTS, "color": colour, "marker": marker, "ms": 6}
             ax.plot(mean, place + shift, label=None if place else label, **look)
     style.name_rows(ax, groups)
-    ax.set_xlabel(f"mean {quantity}", parse_math=False)
+    ax.set_xlabel(quantity, parse_math=False)
     legend(ax)
     return ax
 

@@ -16,6 +16,7 @@ from ocbnn.posterior.draws import Posterior
 from ocbnn.report.evidence import Evidence
 from ocbnn.report.pictures import Picture, drawn
 from ocbnn.report.sentences import number
+from ocbnn.rules.requirement import Groups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +36,7 @@ def gathered(material: Material) -> list[dict[str, Any]] | None:
             found.append(_curves(material, term, column, classes))
         groups = term.rule.requirement.groups()
         if groups is not None:
-            found.append(_groups(material, term, *groups))
+            found.append(_groups(material, term, groups))
     return found or None
 
 
@@ -94,27 +95,30 @@ def _curves(material: Material, term: RuleTerm, column: str, classes: tuple[Labe
     }
 
 
-def _groups(material: Material, term: RuleTerm, column: str, classes: tuple[Label, ...]) -> dict[str, Any]:
-    """Mean, and 5% and 95% quantiles over draws, of each group's mean over the rule's rows."""
-    schema = term.schema
+def _groups(material: Material, term: RuleTerm, compared: Groups) -> dict[str, Any]:
+    """Mean, and 5% and 95% quantiles over draws, of each group's mean, or share, over the rule's rows."""
+    schema, (column, classes, above) = term.schema, compared
     rows = term.fresh_inputs(material.points, material.seed)
     groups, described = rows[:, schema.index(column)], schema.column(column)
     known = np.unique(groups)
     means = {}
     for label, posterior in _models(material).items():
         answers = _answers(posterior, rows, classes)
+        if above is not None:
+            answers = answers > above
         by_group = np.stack([answers[:, groups == group].mean(axis=1) for group in known])
         ends = np.quantile(by_group, [0.05, 0.95], axis=1)
         means[label] = [
             [float(value) for value in each] for each in zip(by_group.mean(axis=1), *ends, strict=True)
         ]
+    quantity = _quantity(material.posterior, classes)
     names = [str(described.levels[int(code)]) if described.levels else f"{code:g}" for code in known]
     return {
         "rule": rule_name(term),
         "column": column,
         "groups": [f"{column} = {name}" for name in names],
         "rows": [int((groups == group).sum()) for group in known],
-        "quantity": _quantity(material.posterior, classes),
+        "quantity": f"mean {quantity}" if above is None else f"share of {quantity} > {number(above)}",
         "means": means,
     }
 
@@ -133,9 +137,9 @@ def _picture(figures: dict[str, Any], index: int) -> Picture:
 
         return Picture(
             drawn(bars, name, 1.2 + 0.46 * len(means)),
-            f"“{rule}”: the mean of {quantity} in each group of the rule's rows; bars hold 90% of draws. "
+            f"“{rule}”: {quantity} in each group of the rule's rows; bars hold 90% of draws. "
             f"With the rules, {said}.",
-            f"Mean {quantity} by group. {said}.",
+            f"{quantity[0].upper()}{quantity[1:]} by group. {said}.",
         )
 
     def lines(ax: Axes) -> object:

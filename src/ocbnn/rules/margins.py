@@ -108,4 +108,4 @@ def total(probabilities: Array, members: Array) -> Array:
     xp = probabilities.__array_namespace__()
     # Rounding can carry a sum past 1, and `P(…) <= 1` must not break for that.
     found = xp.sum(xp.where(members, probabilities, 0.0), axis=-1)
-    return xp.where(found < 1.0, found, 1.0)
+    return xp.where(found > 1.0, 1.0, found)

@@ -133,6 +133,20 @@ class Peaks(NamedTuple):
     margin: Array
 
 
+class Groups(NamedTuple):
+    """Groups of rows that are compared.
+
+    Attributes:
+        column: whose values are the groups.
+        classes: whose probability is meant; none: y.
+        above: what is compared is the share of rows above this number, raw; None: the mean.
+    """
+
+    column: str
+    classes: tuple[Label, ...]
+    above: float | None = None
+
+
 class Requirement(abc.ABC):
     """What is asked of the function in a rule's region.
 
@@ -240,8 +254,8 @@ class Requirement(abc.ABC):
         """Columns along which a picture shows what it asks, and whose probability is meant; `()` is y."""
         return ()
 
-    def groups(self) -> tuple[str, tuple[Label, ...]] | None:
-        """The column whose groups it compares, and whose probability is meant."""
+    def groups(self) -> Groups | None:
+        """The groups that it compares, and what of them."""
         return None
 
     def require_region(self, region: Region) -> None:

@@ -20,6 +20,7 @@ from ocbnn.schema import Column, Schema, Target
 
 TWO = Schema((number("x"), number("z")), Target("y", "regression", center=1.0, scale=2.0))
 THREE = replace(DOSES, target=Target("label", "classification", classes=("blue", "green", "red")))
+SHARE = replace(DOSES, columns=(*DOSES.columns, number("share")))
 UNIT = 2.0
 """sd(y) of the schema `TWO`."""
 
@@ -285,6 +286,37 @@ def test_parity_of_probabilities():
     assert margins(constraint, THREE, points, probabilities) == pytest.approx([0.2])
 
 
+SHARES = [
+    ("always share P(label = red) > 0.5 is equal over drug within 0.1", THREE, RAW),
+    ("if share > 1 then share y > 90 is equal over drug", SHARE, RAW),
+    ("always share y > 90 is equal over drug within 0.1", DOSES, RAW),
+    ("always share y > 90 is equal over drug within 0.1", DOSES, Units(100.0, 20.0)),
+    ("always share y > 90 is equal over drug within 0.1", DOSES, Units(4.6, 0.2, log=True)),
+]
+
+
+@pytest.mark.parametrize(("rule", "schema", "units"), SHARES)
+def test_parity_of_shares_counts_rows_above_the_number_and_its_smooth_margin_is_near(rule, schema, units):
+    constraint = parse_rule(rule, schema)
+    kind, classes = constraint.requirement, bool(schema.target.classes)
+    generator = np.random.default_rng(0)
+    rows = np.column_stack([np.ones((2000, len(schema.columns) - 1)) * 2.0, np.ones(2000) * 2.0])
+    rows[:, 6] = generator.integers(0, 3, 2000)
+    answers = generator.normal(size=(5, 1, 2000)) + 0.4 * rows[:, 6]
+    raw = 1 / (1 + np.exp(-answers)) if classes else 85 + 15 * answers
+    raw = raw if classes else np.maximum(raw, 1.0)
+    above = raw > (0.5 if classes else 90)
+    shares = np.stack([above[..., rows[:, 6] == group].mean(axis=-1) for group in range(3)])
+    values = np.stack([1 - raw, 0 * raw, raw], axis=-1) if classes else units.of(raw)
+    demand = kind.demand(rows[None], schema, units)
+    allowed = 0.1 if kind.most else 0.005
+    assert kind.violation(demand, values) == pytest.approx(np.ptp(shares, axis=0) - allowed)
+    # Half a width off, a row counts by 0.38 more or less; 40 rows of a group are about that near.
+    assert kind.margin(demand, values) == pytest.approx(np.ptp(shares, axis=0) - allowed, abs=0.02)
+    values[0, 0, 0] = np.nan
+    assert kind.violation(demand, values)[0, 0] == np.inf
+
+
 def test_all_parts_have_to_hold():
     rule = "always y increases with x and y does not depend on z by more than 1"
     for (slope, effect), violated in zip(product((1, -1), (0.1, 1)), (False, True, True, True), strict=True):
@@ -301,6 +333,7 @@ def test_all_parts_have_to_hold():
         ("always y with x = 1 = y with x = -1 within 0.1", TWO),
         ("always y is convex in x", TWO),
         ("always mean P(label = red) is equal over smoker within 0.01", THREE),
+        ("always share P(label = red) > 0.4 is equal over smoker within 0.01", THREE),
         ("always P(label = red) falls with dose and P(label = red) does not depend on drug", THREE),
     ],
 )
