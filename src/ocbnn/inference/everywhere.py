@@ -1,9 +1,10 @@
 """Points and strength of rules that are to hold everywhere: found while chains run, then frozen.
 
-Chains run in short bursts. After each, a search climbs to where the draws of each chain violate a rule most,
-and what it finds joins the rule's points. Points come first: strength does not mend a rule that is violated
-where it is not scored, and a thin wall stops the chains. So a rule gets more strength only where draws
-violate it at points that it was scored at already, and little at a time.
+Chains run in short bursts; an engine that optimises runs with few steps. After each, a search climbs to where
+the draws of each chain violate a rule most, and what it finds joins the rule's points. Points come first:
+strength does not mend a rule that is violated where it is not scored, and a thin wall stops the chains. So a
+rule gets more strength only where draws violate it at points that it was scored at already, and little at a
+time.
 
 A rule has room for so many points. When it is full, those stay that draws come closest to violating, so that
 the work of a gradient is bounded and points that are kept by far make room for others.
@@ -34,6 +35,10 @@ from ocbnn.seeds import seed_for
 
 BURST = 25
 """Draws of each chain between two searches."""
+DRAWS = 200
+"""Draws of what a short optimisation ends with, for the same."""
+ROOM = 256
+"""Places for found points that a rule has from the start; more are made as they are needed."""
 EACH, TOGETHER = 4, 8
 """Points that the draws of each chain, and those of all chains together, give at the most after a burst."""
 FEW, SOME = 8, 64
@@ -57,7 +62,7 @@ def hold_everywhere(
 
     Args:
         prepared: where chains start.
-        run: engine, chains and seed.
+        run: engine, with as many steps as a burst has where it optimises, chains and seed.
         report: who looks on.
         bursts: at the most.
         most: points that may be found for a rule.
@@ -68,46 +73,66 @@ def hold_everywhere(
         return prepared
     terms = list(prepared.model.terms)
     for index in ruled:
-        terms[index] = with_room(terms[index], most)
+        terms[index] = with_room(terms[index], min(most, ROOM))
     prepared = prepared.with_points(terms)
     strengths = np.array(prepared.strengths.values, dtype=float)
     highest = HIGHEST * strengths
+    along = run.engine.has_chains
     # The metric is renewed when all is done, from the draws of all bursts, and then the step size settles.
-    last = int(first_settling(run.engine.warmup)) - 1
+    last = int(first_settling(run.engine.warmup)) - 1 if along else 0
     for number in range(bursts):
         report(Tick("strength", number, bursts, 0.0))
-        burst = replace(run, seed=seed_for(run.seed, "burst", number), thin=1)
-        loop = replace(Loop.start(prepared, burst), length=BURST)
-        chunk = loop.advance()
-        assert chunk.positions is not None
-        draws = chunk.positions[:, BURST // 2 :]  # chains first leave what was added before the burst
+        burst = replace(run, seed=seed_for(run.seed, "burst", number))
+        draws, loop, prepared = (_along_chains if along else _optimised)(prepared, burst)
         warmed, quiet = number * BURST >= last - BURST, True
         terms = list(prepared.model.terms)
         for index in ruled:
             key = seed_for(run.seed, f"burst {number}", index)
-            pool, known, worst = _searched(prepared.model, terms[index], draws, key, most)
             allowed = aim * terms[index].tolerance
+            pool, known, worst = _searched(prepared.model, terms[index], draws, key, most, allowed)
             quiet &= worst <= allowed
-            if warmed and known > allowed and terms[index].strength_is_free:
+            if warmed and known > terms[index].tolerance and terms[index].strength_is_free:
                 strengths[index] = min(GROWTH * strengths[index], highest[index])
             terms[index] = with_pool(terms[index], pool)
         ended = (warmed and quiet) or number == bursts - 1
+        if along:
+            held = [_held(state, last if ended else last - BURST, ended) for state in loop.states]
+            prepared = replace(prepared, tunings=held)
         compiling = prepared.seconds.get("compile", 0.0) + loop.compile_seconds
-        prepared = replace(
-            prepared,
-            positions=chunk.positions[:, -1],
-            tunings=[_held(state, last if ended else last - BURST, ended) for state in loop.states],
-            work=prepared.work + chunk.work,
-            seconds={**prepared.seconds, "compile": compiling},
-        )
+        prepared = replace(prepared, seconds={**prepared.seconds, "compile": compiling})
         if ended:  # what chains have adapted to
             return prepared
         prepared = prepared.with_points(terms).with_strengths(strengths)
     return prepared
 
 
+def _along_chains(
+    prepared: Prepared, run: RunOptions
+) -> tuple[Float[np.ndarray, "chains draws size"], Loop, Prepared]:
+    """The latter draws of a burst of the chains, which first leave what was added before, and its end."""
+    loop = replace(Loop.start(prepared, run), length=BURST)
+    chunk = loop.advance()
+    assert chunk.positions is not None
+    ended = replace(prepared, positions=chunk.positions[:, -1], work=prepared.work + chunk.work)
+    return chunk.positions[:, BURST // 2 :], loop, ended
+
+
+def _optimised(
+    prepared: Prepared, run: RunOptions
+) -> tuple[Float[np.ndarray, "chains draws size"], Loop, Prepared]:
+    """Draws of a short run of an engine that optimises: each begins where the first one did."""
+    loop = Loop.start(prepared, run)
+    work = sum(loop.advance().work for _ in range(loop.warm_chunks))
+    return loop.final_draws(DRAWS), loop, replace(prepared, work=prepared.work + work)
+
+
 def _searched(
-    model: Model, term: RuleTerm, draws: Float[np.ndarray, "chains draws size"], key: int, most: int
+    model: Model,
+    term: RuleTerm,
+    draws: Float[np.ndarray, "chains draws size"],
+    key: int,
+    most: int,
+    allowed: float,
 ) -> tuple[Float[np.ndarray, "pool Q"], float, float]:
     """The points that a rule is to have, and the largest shares of draws that violate it at one point.
 
@@ -122,7 +147,7 @@ def _searched(
     points = np.concatenate([known, new])
     margins = margins_at(drawn, flat, term, points)
     shares = (margins > 0).mean(axis=0)
-    kept = (np.arange(len(points)) < len(known)) | (shares > 0.0)
+    kept = (np.arange(len(points)) < len(known)) | (shares > allowed)
     closest = np.quantile(margins[:, kept], CLOSEST, axis=0)
     pool = distinct(term, points[kept], closest, most)
     return pool, float(shares[: len(known)].max(initial=0.0)), float(shares.max())

@@ -98,16 +98,17 @@ class StrengthSearch:
     most: int = 100
     found: int = 32
     most_found: int = 128
-    most_everywhere: int = 256
+    most_everywhere: int = 512
     aim: float = 0.5
     steps: int = 1000
 
     def find(self, prepared: Prepared, run: RunOptions, report: Callable[[Tick], None]) -> Prepared:
         """The same density with strengths that meet the tolerances, or come as close as the range allows."""
         engine, seed = run.engine, run.seed
-        if self.found and engine.has_chains and not engine.stochastic:
+        pilot = replace(run, engine=self._shortened(engine), thin=1)
+        if self.found:
             prepared = hold_everywhere(
-                prepared, run, report, bursts=self.bursts, most=self.most_everywhere, aim=self.aim
+                prepared, pilot, report, bursts=self.bursts, most=self.most_everywhere, aim=self.aim
             )
         rules = prepared.model.terms
         free = np.array([rule.strength_is_free for rule in rules], dtype=bool)
@@ -115,7 +116,6 @@ class StrengthSearch:
         if not (free & ~everywhere).any():
             return replace(prepared, strengths=Strengths(prepared.strengths.values, free))
         bracket = _Bracket(self, prepared.strengths.values, free & ~everywhere, everywhere)
-        pilot = replace(run, engine=self._shortened(engine), thin=1)
         rounds = self.rounds_everywhere if everywhere.any() else self.rounds
         room = [0 if engine.stochastic or not self.found else self.most_found] * len(rules)
         for number in range(rounds):
