@@ -102,7 +102,7 @@ def hold_everywhere(
         prepared = replace(prepared, seconds={**prepared.seconds, "compile": compiling})
         if ended:  # what chains have adapted to
             return prepared
-        prepared = prepared.with_points(terms).with_strengths(strengths)
+        prepared = prepared.with_points(terms).with_strengths(strengths.copy())
     return prepared
 
 
