@@ -15,6 +15,7 @@ from scipy.special import expit
 from ocbnn import regions
 from ocbnn.checking.draws import DrawSet
 from ocbnn.checking.search import BATCH, CHECK_ROUNDS, CHECK_STARTS, farthest, scored, worst_points
+from ocbnn.errors import ModelError
 from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm, Scoring
 from ocbnn.model.networks import MLP
@@ -117,6 +118,31 @@ class TestMixedTables:
                 np.testing.assert_array_equal(points[:, index], np.round(points[:, index]))
         assert rule.rule.region.contains(points, MIXED).all()
         assert rule.rule.region.contains(worst.coded, MIXED).all()
+
+    @pytest.mark.parametrize("condition", [*ROOMY.values()], ids=[*ROOMY])
+    def test_over_rows_other_columns_than_the_conditions_are_always_those_of_one_row(
+        self, condition: str
+    ) -> None:
+        text = "always y <= 0" if condition == "always" else f"if {condition} then y <= 0"
+        parsed = parse_rule(text, MIXED, holds="over rows")
+        rule = RuleTerm.build(parsed, MIXED, Scoring(points=8), bounded=True, data=self.ROWS)
+        tried = []
+
+        def function(x: np.ndarray) -> np.ndarray:
+            tried.append(MIXED.to_raw(x))
+            return np.sin(x @ np.linspace(-1, 1, MIXED.width))[None]
+
+        worst = worst_points(3, rule, function, starts=200, rounds=6)
+        points = np.concatenate([*tried, worst.coded])
+        others = [i for i, name in enumerate(MIXED.names) if name not in parsed.region.columns()]
+        for point in points[::7, others]:
+            assert np.isclose(self.ROWS[:, others], point, rtol=1e-9).all(axis=1).any()
+        assert parsed.region.contains(worst.coded, MIXED).all()
+
+    def test_a_rule_over_rows_needs_rows(self) -> None:
+        parsed = parse_rule("if creatinine > 2 then y <= 0", MIXED, holds="over rows")
+        with pytest.raises(ModelError, match="over rows of the table, and there are none"):
+            RuleTerm.build(parsed, MIXED, Scoring(points=8), bounded=True)
 
     def test_a_log_column_is_searched_on_its_own_scale(self) -> None:
         schema = Schema(

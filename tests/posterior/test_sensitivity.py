@@ -1,19 +1,16 @@
 """Sensitivity to rules and rows: against closed forms and ArviZ, and each verdict on a case made for it."""
 
 from dataclasses import replace
-from functools import cache
 
 import arviz_base
 import arviz_stats
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from ocbnn.model import Model
-from ocbnn.posterior import Posterior
 from ocbnn.posterior.conflict import Conflict, conflict
 from ocbnn.posterior.sensitivity import SENSITIVE, beyond_chance, log_densities, power_scaling, sensitivities
+from posterior_cases import straight
 
 
 def distance(P: np.ndarray, Q: np.ndarray, step: float) -> float:
@@ -90,31 +87,6 @@ def test_what_draws_show_by_chance_is_subtracted():
     assert beyond_chance(values, 4.0 * values) == pytest.approx(
         power_scaling(values[:, None], 4.0 * values)[0], rel=0.01
     )
-
-
-@cache
-def straight(rule: str, noise: float, strength: float | None = None) -> tuple[Posterior, Posterior]:
-    """Draws of a line's posterior under a rule, and without it, which is normal; thirty rows around y = 0."""
-    x = np.linspace(-1, 1, 30)
-    frame = pd.DataFrame({"x": x, "y": np.where(np.arange(30) % 2, 1.0, -1.0)})
-    given = {"hidden": (), "noise": noise, "points": 20, "strength": strength, "standardize": False}
-    model = Model.build(frame=frame, target="y", rules=[rule], **given)
-    rows = np.column_stack([x, np.ones(30)])
-    covariance = np.linalg.inv(np.eye(2) + rows.T @ rows / noise**2)
-    mean = covariance @ rows.T @ frame["y"].to_numpy() / noise**2
-    generator = np.random.default_rng(0)
-    asked = model.terms[0].rule.requirement.asked(model.terms[0].points.demand)
-    if asked is None:  # a wall: draws are kept with the probability that it leaves them
-        free = generator.multivariate_normal(mean, covariance, 8000)
-        kept = free[generator.random(8000) < np.exp(log_densities(model, free)[0][:, 0])][:2000]
-    else:  # a normal: so is the posterior
-        centre, sd = (float(np.asarray(each)[0, 0]) for each in asked.normals[1:])
-        ruled = np.column_stack([model.terms[0].points.inputs[:, 0], np.ones(20)])
-        free, precision = generator.multivariate_normal(mean, covariance, 2000), np.linalg.inv(covariance)
-        pulled = np.linalg.inv(precision + ruled.T @ ruled / 20 / sd**2)
-        shift = precision @ mean + ruled.T @ np.full(20, centre) / 20 / sd**2
-        kept = generator.multivariate_normal(pulled @ shift, pulled, 2000)
-    return tuple(Posterior(draws[None], model, {"chains": False}) for draws in (kept, free[:2000]))
 
 
 NORMAL = "always y ~ Normal(5, 0.5)"

@@ -8,6 +8,8 @@ import pytest
 from ocbnn.checking.explain import RowsAgainst
 from ocbnn.checking.figures import Figure
 from ocbnn.checking.results import Attempt, Divergence, Level, Verdict
+from ocbnn.posterior.conflict import LogScore
+from ocbnn.posterior.price import Price
 from ocbnn.posterior.sensitivity import DISAGREE, Sensitivity
 from ocbnn.report import Evidence
 from ocbnn.report import sentences as words
@@ -264,6 +266,17 @@ def test_the_cost_in_log_score_is_called_one_only_where_rows_can_show_it(evidenc
         changed = replace(evidence, performance=replace(evidence.performance, log_score=score))
         assert said in (words.score_sentence(changed) or "")
     assert words.score_sentence(evidence_of("alone")) is None
+
+
+def test_the_price_of_a_rule_is_told_with_its_error_or_why_it_cannot_be_said() -> None:
+    every, near = LogScore(-0.5, -0.48, -0.02, 0.004, 499), LogScore(-0.9, -0.7, -0.2, 0.05, 31)
+    told = words.price_sentence(Price(every, near, 0.3))
+    assert "changes by −0.02 ± 0.008 per row (499 rows)" in told
+    assert told.endswith("in or near its region −0.2 ± 0.1 per row (31 rows).")
+    assert "near its region" not in words.price_sentence(Price(every, None, 0.3))
+    assert words.price_sentence(Price(None, None, 1.2, "it holds draws back")) == (
+        "What it costs cannot be said without fitting again: it holds draws back."
+    )
 
 
 @pytest.mark.parametrize(

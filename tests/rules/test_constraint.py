@@ -88,16 +88,17 @@ def test_functions_about_classes_see_one_more_axis():
     assert demand.scale.shape == demand.center.shape == (2, 1)
 
 
-@pytest.mark.parametrize("holds", ["on average", "everywhere"])
+@pytest.mark.parametrize("holds", ["on average", "everywhere", "over rows"])
 def test_a_rule_says_where_its_tolerance_holds(holds):
     assert parse_rule("always y > 0", LINE).holds == "on average"
     rule = parse_rule("always y > 0", LINE, holds=holds)
-    assert rule.is_everywhere is (holds == "everywhere")
+    assert rule.is_everywhere is (holds != "on average")
+    assert rule.is_over_rows is (holds == "over rows")
     assert Constraint.from_functions(Everywhere(), above, holds=holds).holds == holds
 
 
 def test_only_the_two_words_are_known():
-    with pytest.raises(RuleError, match="`on average` or `everywhere`; got 'always'"):
+    with pytest.raises(RuleError, match="`on average`, `everywhere` or `over rows`; got 'always'"):
         parse_rule("always y > 0", LINE, holds="always")
 
 

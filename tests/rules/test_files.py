@@ -204,11 +204,12 @@ def test_a_way_of_keeping_a_rule_that_is_none_is_refused_with_its_line(write):
     assert "this one has a condition" in str(error)
 
 
-def test_where_a_rule_holds_is_written_and_read_again(write):
-    everywhere = parse_rule("always y > 0", LINE, holds="everywhere")
+@pytest.mark.parametrize("holds", ["everywhere", "over rows"])
+def test_where_a_rule_holds_is_written_and_read_again(write, holds):
+    everywhere = parse_rule("always y > 0", LINE, holds=holds)
     average = parse_rule("always y > 1", LINE, holds="on average")
     text = dump_rules([everywhere, average], LINE)
-    assert text == "- rule: always y > 0\n  holds: everywhere\n- rule: always y > 1\n"
+    assert text == f"- rule: always y > 0\n  holds: {holds}\n- rule: always y > 1\n"
     assert load_rules(write(text), LINE) == (everywhere, average)
     said = "- rule: always y > 1\n  holds: on average\n"
     assert load_rules(write(said), LINE) == (average,)
@@ -216,5 +217,5 @@ def test_where_a_rule_holds_is_written_and_read_again(write):
 
 def test_another_word_for_where_it_holds_is_refused_with_its_line(write):
     error = refused(write("- rule: always action = 1\n  holds: sometimes\n"))
-    assert "`holds` of rule 1 is `on average` or `everywhere`, not `sometimes`" in str(error)
+    assert "`holds` of rule 1 is `on average`, `everywhere` or `over rows`, not `sometimes`" in str(error)
     assert error.line == 2

@@ -13,7 +13,7 @@ declared bounds. In the end every level of every category is tried, and the whol
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -109,7 +109,7 @@ def highest_points(
     generator = np.random.default_rng(key)
     space = SearchSpace.of(rule)
     fresh = rule_points(generator, rule.rule, rule.schema, rule.data, max(starts, CLIMBERS), rule.sampler)
-    vertices = rule_vertices(rule.rule, rule.schema)
+    vertices = rule_vertices(rule.rule, rule.schema)[: None if space.moving.all() else 0]
     pool = np.concatenate([fresh, space.spread(generator, fresh), vertices, space.pushed(generator, fresh)])
     margins, scores = evaluate(pool)
     first = _chosen(generator, scores)
@@ -117,7 +117,7 @@ def highest_points(
     for step in np.geomspace(FIRST_STEP, LAST_STEP, rounds):
         children = space.children(generator, best.coded, fresh, float(step))
         best = _survivors(best, WorstPoints(children, *evaluate(children)))
-    for column in np.flatnonzero(space.limits.discrete):
+    for column in np.flatnonzero(space.limits.discrete & space.moving):
         beside = space.beside(best.coded, int(column))
         best = _survivors(best, WorstPoints(beside, *evaluate(beside)))
     return _distinct(best, space.limits, count)
@@ -190,13 +190,18 @@ def scored(
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """Where a rule's points may move, and how far a step goes in each column."""
+    """Where a rule's points may move, and how far a step goes in each column.
+
+    Of a rule that is to hold over rows, only columns that its condition names move by themselves; all others
+    stay those of a row, and change together.
+    """
 
     region: regions.Region
     schema: Schema
     limits: Limits
     width: Float[np.ndarray, " Q"]  # in the column's own units, or its logarithm's
     offset: Float[np.ndarray, " Q"]  # of columns that are stepped in as logarithms, else nan
+    moving: Bool[np.ndarray, " Q"]  # the columns in which points move by themselves
 
     @classmethod
     def of(cls, rule: RuleTerm) -> SearchSpace:
@@ -219,7 +224,8 @@ class SearchSpace:
             (*limits.codes, *[None] * further),
         )
         width, offset = np.append(width, np.ones(further)), np.append(offset, np.full(further, np.nan))
-        return cls(rule.rule.region, rule.schema, limits, width, offset)
+        space = cls(rule.rule.region, rule.schema, limits, width, offset, np.ones(len(width), dtype=bool))
+        return replace(space, moving=space._ruled()) if rule.rule.is_over_rows else space
 
     def contains(self, coded: Float[np.ndarray, "n Q"]) -> Bool[np.ndarray, " n"]:
         """Which points are inside the region."""
@@ -230,7 +236,7 @@ class SearchSpace:
     ) -> Float[np.ndarray, "m Q"]:
         """Copies of a quarter of the points with about half of their columns pushed to an end."""
         some = points[: max(len(points) // 4, 1)]
-        mask = generator.random(some.shape) < 0.5
+        mask = self.moving & (generator.random(some.shape) < 0.5)
         return self.inside(some, np.where(mask, self._ends(generator, some), some))
 
     def spread(
@@ -240,7 +246,7 @@ class SearchSpace:
 
         A sampler may take these columns from rows, which leave most of the box empty.
         """
-        free = ~self._ruled()
+        free = self.moving & ~self._ruled()
         free[len(self.schema.columns) :] = False  # further coordinates are uniform already
         if not free.any():
             return points[:0]
@@ -298,8 +304,9 @@ class SearchSpace:
             np.where(some, self._ends(generator, start), start),
             np.where(some, others, start),
             np.where(self.limits.discrete, start, start + step * generator.random((BATCH, 1)) * (one - two)),
-            np.where(self._ruled(), one, start),
         ]
+        ways = [np.where(self.moving, way, start) for way in ways]
+        ways.append(np.where(self._ruled() | ~self.moving, one, start))
         way = generator.choice(len(ways), size=BATCH, p=[0.5, 0.2, 0.1, 0.1, 0.1])
         return self.inside(start, np.select([way[:, None] == i for i in range(len(ways))], ways))
 
@@ -410,6 +417,13 @@ def _survivors(parents: WorstPoints, children: WorstPoints) -> WorstPoints:
         np.where(better, children.margin[chosen], parents.margin),
         np.where(better, children.score[chosen], parents.score),
     )
+
+
+def distinct(
+    rule: RuleTerm, coded: Float[np.ndarray, "n Q"], score: Float[np.ndarray, " n"], count: int
+) -> Float[np.ndarray, "m Q"]:
+    """At most `count` of these points of a rule, those of the highest score, without near doubles."""
+    return _distinct(WorstPoints(coded, score, score), SearchSpace.of(rule).limits, count).coded
 
 
 def _distinct(found: WorstPoints, limits: Limits, count: int) -> WorstPoints:

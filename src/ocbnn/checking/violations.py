@@ -58,6 +58,7 @@ from ocbnn.seeds import seed_for
 
 INTEGRAL_POINTS, INTEGRAL_DRAWS = 64, 500
 """Points and draws at which a predictive of Y, noise included, is compared with D_y: by integrals."""
+OVER_ROWS = ", over rows of the table with the ruled columns drawn anew"
 
 
 def judge(drawn: Drawn, term: RuleTerm, options: CheckOptions) -> tuple[RuleCheck, Violations | None]:
@@ -258,7 +259,7 @@ def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckO
         points_found=found.found,
         epsilon_worst=worst,
         **({} if found.worst is None else raw_case(term, found.worst)),
-        worst_how=split.how,
+        worst_how=split.how + OVER_ROWS * term.rule.is_over_rows,
         mass_outside=None if found.fresh.mass is None else _mass_figure(drawn, found.fresh.mass, options),
         groups=groups_of(drawn, [found], options) if searchable(term) else (),
         error=float(spread / math.sqrt(max(effective, 1.0))),

@@ -135,10 +135,11 @@ def infer(
             f"until=ess({until.target:g}) asks for draws along chains, but {chosen.name!r} optimises: its "
             "draws are those of its end. Leave until out, or give an engine with chains (hmc, nuts, sgld)."
         )
-    if chosen.stochastic and any(term.rule.is_everywhere for term in model.terms):
+    if chosen.stochastic and chosen.has_chains and any(term.rule.is_everywhere for term in model.terms):
         raise InferenceError(
-            f"`holds: everywhere` needs chains that always see the same points, and {chosen.name!r} takes "
-            'fresh ones at every step. Give engine="mclmc", "hmc" or "nuts", or leave `holds` out.'
+            f"`holds: everywhere` needs chains that always see the same points, and those of {chosen.name!r} "
+            'take fresh ones at every step. Give engine="mclmc", "hmc", "nuts" or "bbb", or leave '
+            "`holds` out."
         )
     if model.stream is not None and not chosen.stochastic:
         raise InferenceError(

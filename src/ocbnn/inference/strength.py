@@ -9,8 +9,9 @@ on the kept draws.
 
 Strength alone does not mend a rule that is kept at its points and broken between them, and in ten columns a
 hundred points leave much between them. So while no strength is known to be enough, points where draws of the
-pilot broke a rule join its own; a rule that is not far from its tolerance then gets half a decade only, and
-one that is to hold everywhere is tried once more as it is.
+pilot broke a rule join its own; a rule that is not far from its tolerance then gets half a decade only.
+
+Points and strength of rules that are to hold everywhere are found before, by `everywhere.hold_everywhere`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from ocbnn.checking.search import searchable
 from ocbnn.inference.density import Context, Prepared, Strengths
 from ocbnn.inference.diagnostics import worst_ess
 from ocbnn.inference.engines.base import Engine
+from ocbnn.inference.everywhere import hold_everywhere
 from ocbnn.inference.loop import Loop, RunOptions
 from ocbnn.inference.progress import Tick
 from ocbnn.inference.result import RuleOutcome
@@ -69,6 +71,8 @@ class StrengthSearch:
     Attributes:
         rounds: pilots at the most.
         rounds_everywhere: the same where a rule is to hold everywhere: each finds further points.
+        bursts: of chains, at the most, after which points are looked for that violate rules that are to hold
+            everywhere.
         ratio: the search ends when too little and enough are within this factor.
         factor: the largest step while enough is not known.
         highest: how far above its term's own strength a rule's may go, as a factor: the wall is then a
@@ -77,6 +81,7 @@ class StrengthSearch:
         most: draws of each chain in a pilot, where these are worth too little.
         found: points that may join a rule's after a pilot, for engines that always see the same ones.
         most_found: how many may join in all.
+        most_everywhere: how many found points a rule has at the most that is to hold everywhere.
         aim: how much of the tolerance a pilot may use up. Draws that violate a rule are rare and come in
             runs, and the run is longer than its pilots, so that pilots show too little of them. And a verdict
             needs the whole interval, of draws and points, within the tolerance.
@@ -85,6 +90,7 @@ class StrengthSearch:
 
     rounds: int = 12
     rounds_everywhere: int = 20
+    bursts: int = 24
     ratio: float = 10.0
     factor: float = 10.0
     highest: float = 1e3
@@ -92,19 +98,25 @@ class StrengthSearch:
     most: int = 100
     found: int = 32
     most_found: int = 128
+    most_everywhere: int = 512
     aim: float = 0.5
     steps: int = 1000
 
     def find(self, prepared: Prepared, run: RunOptions, report: Callable[[Tick], None]) -> Prepared:
         """The same density with strengths that meet the tolerances, or come as close as the range allows."""
-        engine, seed, rules = run.engine, run.seed, prepared.model.terms
-        free = np.array([rule.strength_is_free for rule in rules], dtype=bool)
-        if not free.any():
-            return prepared
-        everywhere = np.array([rule.rule.is_everywhere for rule in rules], dtype=bool)
-        tolerances = [rule.tolerance for rule in rules]
-        bracket = _Bracket(self, prepared.strengths.values, free, tolerances, everywhere)
+        engine, seed = run.engine, run.seed
         pilot = replace(run, engine=self._shortened(engine), thin=1)
+        if self.found:
+            prepared = hold_everywhere(
+                prepared, pilot, report, bursts=self.bursts, most=self.most_everywhere, aim=self.aim
+            )
+        rules = prepared.model.terms
+        free = np.array([rule.strength_is_free for rule in rules], dtype=bool)
+        everywhere = np.array([rule.rule.is_everywhere for rule in rules], dtype=bool)
+        if not (free & ~everywhere).any():
+            return replace(prepared, strengths=Strengths(prepared.strengths.values, free))
+        tolerances = [rule.tolerance for rule in rules]
+        bracket = _Bracket(self, prepared.strengths.values, free & ~everywhere, tolerances, everywhere)
         rounds = self.rounds_everywhere if everywhere.any() else self.rounds
         room = [0 if engine.stochastic or not self.found else self.most_found] * len(rules)
         for number in range(rounds):

@@ -184,23 +184,35 @@ def with_room(rule: RuleTerm, room: int) -> RuleTerm:
     return replace(rule, points=rule.at(coded, weights=weights, strength=points.strength))
 
 
+def found_points(rule: RuleTerm) -> Float[np.ndarray, "found Q"]:
+    """The points of a rule that a search has found."""
+    own = rule.drawn + rule.corners
+    return np.asarray(rule.points.coded)[own:][np.asarray(rule.points.weights)[own:] > 0]
+
+
 def with_found(rule: RuleTerm, found: Float[np.ndarray, "found Q"]) -> RuleTerm:
-    """The rule with more points, in its free places first.
+    """The rule with more points that a search has found."""
+    return with_pool(rule, np.concatenate([found_points(rule), found]))
+
+
+def with_pool(rule: RuleTerm, pool: Float[np.ndarray, "found Q"]) -> RuleTerm:
+    """The rule with these points as all that a search has found, in the room it has, or in more.
 
     With `reduction="mean"` all found points together have half of the rule's weight, however many they are:
     what a search finds moves the points that count, and never makes the rule count for more. With "sum" each
     counts 1, as in the paper's equation.
     """
     own = rule.drawn + rule.corners
-    missing = len(found) - int(np.count_nonzero(np.asarray(rule.points.weights)[own:] == 0))
+    missing = len(pool) - (len(rule.points.coded) - own)
     if missing > 0:
         rule = with_room(rule, max(missing, ROOM))
     coded, weights = np.array(rule.points.coded), np.array(rule.points.weights)
-    free = own + np.flatnonzero(weights[own:] == 0)[: len(found)]
-    coded[free], weights[free] = found, 1.0
+    joined = slice(own, own + len(pool))
+    coded[own:], weights[own:] = coded[:1], 0.0
+    coded[joined], weights[joined] = pool, 1.0
     if rule.reduction == "mean":
-        joined = own + np.flatnonzero(weights[own:] > 0)
-        weights[:own], weights[joined] = (1.0 - FOUND_SHARE) / own, FOUND_SHARE / len(joined)
+        share = FOUND_SHARE if len(pool) else 0.0
+        weights[:own], weights[joined] = (1.0 - share) / own, share / max(len(pool), 1)
     return replace(rule, points=rule.at(coded, weights=weights, strength=rule.points.strength))
 
 

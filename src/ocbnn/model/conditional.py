@@ -115,11 +115,17 @@ class RuleTerm:
         data: Float[np.ndarray, "n Q"] | None = None,
     ) -> RuleTerm:
         """Choose and calibrate the term, then draw the points; arguments as in `rule_terms`."""
-        points, reduction, sampler = scoring.points, scoring.reduction, scoring.sampler
+        points, reduction = scoring.points, scoring.reduction
+        sampler = "rows" if rule.is_over_rows else scoring.sampler
         assert not isinstance(scoring.term, Mapping)
         assert not isinstance(scoring.strength, Mapping)
         target = _target(schema)
         requirement = rule.requirement
+        if rule.is_over_rows and data is None:
+            raise ModelError(
+                f"{_named(rule, schema)} is to hold over rows of the table, and there are none: give them, "
+                "or write `holds: everywhere`."
+            )
         if target.is_log and not requirement.monotone:
             raise ModelError(
                 f"{_named(rule, schema)} cannot be said exactly where {target.name!r} is modelled on a log "

@@ -24,6 +24,7 @@ from ocbnn.plots.slices import PriorSlice, Slice
 from ocbnn.posterior.calibration import Calibration
 from ocbnn.posterior.conflict import LogScore
 from ocbnn.posterior.draws import Posterior
+from ocbnn.posterior.price import Price
 from ocbnn.posterior.sensitivity import Sensitivity
 from ocbnn.schema import Schema, Target
 from ocbnn.storage.values import plain, restored
@@ -83,6 +84,8 @@ class RuleFacts:
         sensitivity: of the answer in its region to the rule and to the data; None for a rule that the base
             prior has learnt.
         proof: what is proved of it, where a proof was asked for.
+        price: the log score of held-out rows with and without this rule; None without rows, and for a rule
+            that is no term of the prior or is enforced.
     """
 
     check: RuleCheck
@@ -97,6 +100,7 @@ class RuleFacts:
     recorded: RowsAgainst | None = None
     sensitivity: Sensitivity | None = None
     proof: ProofFacts | None = None
+    price: Price | None = None
 
     @property
     def name(self) -> str:

@@ -21,6 +21,7 @@ from ocbnn.posterior.calibration import LEAST_ROWS, Calibration, Judged, judged,
 from ocbnn.posterior.conflict import change_sizes, compared, log_scores, point_predictions
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.predict import predict
+from ocbnn.posterior.price import prices
 from ocbnn.posterior.sensitivity import sensitivities
 from ocbnn.report.evidence import (
     CalibrationFacts,
@@ -207,6 +208,8 @@ def rule_facts(
     reasons = {each["name"]: str(each["reason"]) for each in posterior.provenance.get("unmet") or ()}
     others = [None] * len(checks) if without_checks is None else list(without_checks)
     sensed = sensitivities(posterior, others, key=key)
+    nothing = [None] * len(checks)
+    priced = nothing if rows is None else prices(posterior, others, rows.coded, rows.y_model)
     facts = []
     for index, term in enumerate(posterior.rules):
         rule, check = term.rule, checks[index]
@@ -226,6 +229,7 @@ def rule_facts(
                 else _change(posterior, without, term, term.fresh_inputs(points, key), rows, changed),
                 recorded=None if rows is None else _recorded(term, rows),
                 sensitivity=sensed[index],
+                price=priced[index],
             )
         )
     return tuple(facts)

@@ -12,6 +12,8 @@ from ocbnn.checking.figures import Figure
 from ocbnn.checking.results import IN_WORDS, LEVELS, Attempt, Level, RuleCheck, rule_figures
 from ocbnn.plots.slices import value_text
 from ocbnn.posterior.calibration import Bin
+from ocbnn.posterior.conflict import LogScore
+from ocbnn.posterior.price import Price
 from ocbnn.posterior.sensitivity import DISAGREE, SENSITIVE, Sensitivity
 from ocbnn.report.evidence import Change, Evidence, RuleFacts, RunFacts
 from ocbnn.schema import Column
@@ -404,6 +406,8 @@ def conflict_sentence(rule: RuleFacts) -> tuple[Tone, str] | None:
         parts.append(sensitivity_sentence(rule.sensitivity))
         if rule.sensitivity.verdict == DISAGREE:
             tone = "unclear"
+    if rule.price is not None:
+        parts.append(price_sentence(rule.price))
     if rule.unmet_reason:
         parts.append(f"The fit says why it could not keep it: {rule.unmet_reason}.".replace("..", "."))
         tone = "unmet"
@@ -420,6 +424,24 @@ def sensitivity_sentence(found: Sensitivity) -> str:
     )
 
 
+def price_sentence(price: Price) -> str:
+    """What one rule costs in the log score of held-out rows, the other rules kept."""
+    if price.everywhere is None:
+        return f"What it costs cannot be said without fitting again: {price.reason}."
+    near = "" if price.near is None else f"; in or near its region {_score_words(price.near)}"
+    change = _score_words(price.everywhere)
+    return f"Through this rule alone the log score of held-out rows changes by {change}{near}."
+
+
+def _score_words(score: LogScore) -> str:
+    """`−0.002 ± 0.004 per row (499 rows)`, with two standard errors."""
+    error = 2.0 * score.error if math.isfinite(score.error) else 0.0
+    beside = max(abs(score.difference), error)
+    change, spread = (number(value, None, beside) for value in (abs(score.difference), error))
+    sign = "+" if score.difference >= 0 else "−"
+    return f"{sign}{change} ± {spread} per row ({count(score.rows, 'row')})"
+
+
 def score_sentence(evidence: Evidence) -> str | None:
     """What the rules together cost in the log score of held-out rows."""
     score = None if evidence.performance is None else evidence.performance.log_score
@@ -433,12 +455,9 @@ def score_sentence(evidence: Evidence) -> str | None:
         if score.difference > 0
         else "the rules cost something"
     )
-    sign = "+" if score.difference >= 0 else "−"
-    beside = max(abs(score.difference), error)
-    change, spread = (number(value, None, beside) for value in (abs(score.difference), error))
     return (
-        f"The log score, which rewards probability given to what then happened, changes by {sign}{change} "
-        f"± {spread} per row through the rules: {how}."
+        "The log score, which rewards probability given to what then happened, changes by "
+        f"{_score_words(score)} through the rules: {how}."
     )
 
 

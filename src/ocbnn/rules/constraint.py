@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 EVERYWHERE = Always()
 By = Literal["construction", "prior"]
 """How a rule is kept: by the form of the network, or as a term of the prior."""
-Holds = Literal["on average", "everywhere"]
-"""What a tolerance is about: the mean over the region, or the worst case in it."""
+Holds = Literal["on average", "everywhere", "over rows"]
+"""What a tolerance is about: the mean over the region, the worst case in it, or the worst case that is a row
+of the table with the columns that the condition names drawn anew."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Constraint:
         by: "construction": the network keeps it by its form; "prior": by a term of the prior. Default:
             by construction where that is possible, else by the prior.
         holds: what that share is of: of draws and inputs, "on average", or of draws at the worst input that a
-            search finds, "everywhere".
+            search finds, "everywhere"; "over rows": of inputs that are rows of the table in all columns that
+            the condition does not name.
     """
 
     region: Region
@@ -66,7 +68,7 @@ class Constraint:
                 f"`by` says how a rule is kept: by construction or by prior, or left out; got {self.by!r}."
             )
         if self.holds not in get_args(Holds):
-            raise RuleError(f"A rule holds `on average` or `everywhere`; got {self.holds!r}.")
+            raise RuleError(f"A rule holds `on average`, `everywhere` or `over rows`; got {self.holds!r}.")
         if self.is_everywhere and (self.is_predictive or self.requirement.inputs is None):
             raise RuleError(
                 "Only a rule that every draw satisfies or violates at an input can hold everywhere: this one "
@@ -98,7 +100,7 @@ class Constraint:
             source: who says so.
             reason: why.
             tolerance: the share of violation that is accepted, in [0, 1).
-            holds: "on average" or "everywhere".
+            holds: "on average", "everywhere" or "over rows".
         """
         functions = (inequalities,) if callable(inequalities) else tuple(inequalities)
         if not functions or not all(callable(function) for function in functions):
@@ -116,7 +118,12 @@ class Constraint:
     @property
     def is_everywhere(self) -> bool:
         """Whether its tolerance is about the worst case."""
-        return self.holds == "everywhere"
+        return self.holds in ("everywhere", "over rows")
+
+    @property
+    def is_over_rows(self) -> bool:
+        """Whether the worst case is a row of the table, with the columns of its condition drawn anew."""
+        return self.holds == "over rows"
 
     @property
     def is_predictive(self) -> bool:

@@ -175,7 +175,8 @@ def _complaint(kind: str, field: str, place: int, given: Any) -> str:
         near = did_you_mean(field, FIELDS, quoted)
         return f"rule {place} has a field {quoted(field)}; known are {listed(map(quoted, FIELDS))}.{near}"
     if field == "holds":
-        return f"`holds` of rule {place} is `on average` or `everywhere`, not {quoted(str(given))}."
+        known = "`on average`, `everywhere` or `over rows`"
+        return f"`holds` of rule {place} is {known}, not {quoted(str(given))}."
     what = "a number from 0 up to, but not including, 1" if field == "tolerance" else "text"
     shown = "a list or a mapping" if isinstance(given, list | dict) else quoted(str(given))
     quotes = "" if field == "tolerance" else " Put it in quotes."
