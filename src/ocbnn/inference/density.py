@@ -21,7 +21,7 @@ from ocbnn.model import Data, Model
 from ocbnn.model.conditional import RulePoints, RuleTerm
 from ocbnn.model.networks import MLP
 from ocbnn.model.outputs import enabled_precision
-from ocbnn.model.programs import compiled
+from ocbnn.model.programs import QUICKLY, compiled
 from ocbnn.model.terms import Distance
 
 Arrays = dict[str, np.ndarray]
@@ -70,10 +70,10 @@ class Density:
         return _received, (self.name, replace(self.model, terms=terms, formed=()))
 
     def program(self, function: Callable[..., Any], *settings: Hashable) -> Callable[..., Any]:
-        """`function(*settings, density, …)` as a function of the rest, compiled once for all runs."""
+        """`function(*settings, density, …)` as a function of the rest, compiled quickly: it runs a few times."""
         key = (function, *settings)
         if key not in self.programs:
-            self.programs[key] = jax.jit(partial(function, *settings, self))
+            self.programs[key] = jax.jit(partial(function, *settings, self), compiler_options=QUICKLY)
         return self.programs[key]
 
     def compiled(

@@ -9,6 +9,8 @@ import jax
 
 MOST_PROGRAMS = 256
 """Programs compiled before JAX's caches are emptied: about 400 MB, or 20 small fits of different sizes."""
+QUICKLY = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+"""Options of a program that runs a few times: to compile it as for many would take five times as long."""
 COMPILED = "/jax/core/compile/backend_compile_duration"
 """The event that JAX reports for every program that it compiles or reads from its disk cache."""
 
