@@ -70,7 +70,7 @@ class Density:
         return _received, (self.name, replace(self.model, terms=terms, formed=()))
 
     def program(self, function: Callable[..., Any], *settings: Hashable) -> Callable[..., Any]:
-        """`function(*settings, density, …)` as a function of the rest, compiled quickly: it runs a few times."""
+        """`function(*settings, density, …)` as a function of the rest, compiled quickly: it runs seldom."""
         key = (function, *settings)
         if key not in self.programs:
             self.programs[key] = jax.jit(partial(function, *settings, self), compiler_options=QUICKLY)
