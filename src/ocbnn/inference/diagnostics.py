@@ -25,6 +25,7 @@ from ocbnn.inference.engines.base import Bias, Engine
 from ocbnn.inference.probes import probe_inputs, probe_places
 from ocbnn.model import Data, Model
 from ocbnn.model.priors import LayerScales
+from ocbnn.model.programs import QUICKLY
 
 SCORED_ROWS = 4096
 
@@ -273,7 +274,7 @@ def hyperparameter_values(
     def one(w: Array) -> Array:
         return jnp.stack(list(model.hyperparameters(w).values()))
 
-    return np.asarray(jax.vmap(jax.vmap(one))(jnp.asarray(draws)))
+    return np.asarray(jax.jit(jax.vmap(jax.vmap(one)), compiler_options=QUICKLY)(jnp.asarray(draws)))
 
 
 def rhat_of_scales(model: Model, draws: Float[np.ndarray, "chains draws size"]) -> dict[str, float]:

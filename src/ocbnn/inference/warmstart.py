@@ -34,6 +34,7 @@ from ocbnn.model.likelihoods import Noisy
 from ocbnn.model.networks import as_key
 from ocbnn.model.outputs import model_outputs
 from ocbnn.model.priors import LearntPrior
+from ocbnn.model.programs import QUICKLY
 from ocbnn.seeds import seed_for
 
 MOST_WORK = 500_000_000_000
@@ -171,7 +172,7 @@ def starting_positions(
         weights = prior.sample(drawn)
         return jnp.concatenate([weights, position[model.network.size :]])
 
-    return np.asarray(jax.vmap(one)(keys))
+    return np.asarray(jax.jit(jax.vmap(one), compiler_options=QUICKLY)(keys))
 
 
 def with_room(rule: RuleTerm, room: int) -> RuleTerm:

@@ -32,6 +32,7 @@ from ocbnn.model.conditional import POPULATION, RuleTerm
 from ocbnn.model.likelihoods import Gaussian, VaryingGaussian
 from ocbnn.model.networks import as_key
 from ocbnn.model.outputs import precision
+from ocbnn.model.programs import QUICKLY
 from ocbnn.resources import require_memory
 from ocbnn.rules.constraint import Constraint
 from ocbnn.seeds import seed_for
@@ -229,7 +230,7 @@ def base_prior_draws(model: Model, count: int, key: int = 0) -> Posterior:
     """
     with precision("float64"):
         keys = jax.random.split(as_key(seed_for(key, "draws of the base prior")), count)
-        weights = np.asarray(jax.vmap(model.base.sample)(keys))
+        weights = np.asarray(jax.jit(jax.vmap(model.base.sample), compiler_options=QUICKLY)(keys))
         parameters = np.tile(model.likelihood.initial(keys[0]), (count, 1))
     draws = np.concatenate([weights, parameters], axis=1)
     return Posterior(draws[None], model, {"chains": False, "status": "drawn from the base prior"})

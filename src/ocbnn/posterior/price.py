@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from arviz_stats.base import array_stats  # type: ignore[attr-defined]
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
 from ocbnn.checking.draws import evenly
@@ -143,12 +143,10 @@ def _row_log_densities(
     size = min(max(CHUNK // max(len(rows.inputs), 1), 1), len(draws))
     parts = []
 
-    def one(w: Array) -> Array:
-        return model.row_log_likelihoods(w, rows)
-
+    density = jax.jit(jax.vmap(model.row_log_likelihoods, (0, None)))
     for first in range(0, len(draws), size):
         some = draws[first : first + size].astype(float)
         with precision("float64"):
-            block = jax.vmap(one)(jnp.asarray(padded(some, size)))
+            block = density(jnp.asarray(padded(some, size)), rows)
             parts.append(np.asarray(block)[: len(some)])
     return np.concatenate(parts)

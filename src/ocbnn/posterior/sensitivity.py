@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +14,8 @@ from scipy.special import softmax
 
 from ocbnn.checking.draws import evenly
 from ocbnn.checking.results import RuleCheck
-from ocbnn.model import Model
+from ocbnn.model import Data, Model
+from ocbnn.model.conditional import RulePoints
 from ocbnn.model.outputs import CHUNK, padded, precision
 from ocbnn.posterior.draws import Posterior
 from ocbnn.seeds import seed_for
@@ -140,9 +141,10 @@ def log_densities(
     The second is None where the model does not hold its rows, or a draw cannot be scored by them.
     """
 
-    def both(w: Array) -> tuple[Array, Array]:
-        return model.rule_log_densities(model.split(w)[0]), model.log_likelihood(w)
+    def both(w: Array, points: Sequence[RulePoints], rows: Data | None) -> tuple[Array, Array]:
+        return model.rule_log_densities(model.split(w)[0], points), model.log_likelihood(w, rows)
 
+    densities = jax.jit(jax.vmap(both, (0, None, None)))
     rows = 0 if model.data is None else len(model.data.inputs)
     inputs = rows + sum(len(each.inputs) for each in model.points)
     size = min(max(CHUNK // max(inputs, 1), 1), len(draws))
@@ -150,7 +152,7 @@ def log_densities(
     for first in range(0, len(draws), size):
         some = draws[first : first + size].astype(float)
         with precision("float64"):
-            block = jax.vmap(both)(jnp.asarray(padded(some, size)))
+            block = densities(jnp.asarray(padded(some, size)), model.points, model.data)
             parts.append([np.asarray(each)[: len(some)] for each in block])
     rules, likelihood = (np.concatenate(each) for each in zip(*parts, strict=True))
     return rules, likelihood if model.data is not None and np.isfinite(likelihood).all() else None
