@@ -25,7 +25,7 @@ def table() -> pd.DataFrame:
 
 def record(split: int, method: str, rule: str, asked: float | None, share: float) -> Record:
     figures = {"accuracy": 0.8, "called": 0.1, "mean": share / 2, "share": share, "seconds": 1.0}
-    none = {"ends": None, "violation": None, "verdict": None}
+    none = {"ends": None, "violation": None, "verdict": None, "status": None}
     return Record(split=split, method=method, rule=rule, asked=asked, **figures, **none)
 
 
