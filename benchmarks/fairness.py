@@ -31,6 +31,7 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from benchmarks.panel.scores import Difference
+from ocbnn import OCBNNClassifier, OCBNNError
 from ocbnn.posterior import function_draws
 from reproduce.applications.common import fit_estimator, gradient_boosting
 from reproduce.data import compas
@@ -242,7 +243,7 @@ def main() -> int:
     given = parser.parse_args()
     try:
         table = compas.table()
-    except Exception as error:
+    except OCBNNError as error:
         print(f"The COMPAS table is not there: {error}")
         return 0
     table = table[[*compas.FEATURES, compas.TARGET]]
