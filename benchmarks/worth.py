@@ -82,6 +82,18 @@ def run(
     return records
 
 
+def complete(records: Sequence[Measured]) -> list[Measured]:
+    """The records of draws that have every model and every number of rows: means are then of the same draws."""
+    found: list[Measured] = []
+    for table in names_of(records, "table"):
+        of_table = [each for each in records if each["table"] == table and each["rmse"] is not None]
+        tasks = {(each["model"], each["rows"]) for each in of_table}
+        for draw in sorted({each["split"] for each in of_table}):
+            of_draw = [each for each in of_table if each["split"] == draw]
+            found += of_draw if len(of_draw) == len(tasks) else []
+    return found
+
+
 def by_rows(records: Sequence[Measured], table: str) -> dict[int, list[Measured]]:
     """The records of one table by the number of training rows."""
     found: dict[int, list[Measured]] = {}
@@ -213,9 +225,12 @@ def main() -> int:
     known = json.loads(given.json.read_text("utf-8")) if given.json and given.json.exists() else []
     known = [each for each in known if each["rmse"] is not None]
     records = run(tasks, chosen(given.models, MODELS, "models"), given.json, known)
-    print("\n".join(summary(records)))
+    whole = complete(records)
+    print("\n".join(summary(whole)))
+    if len(whole) < len(records):
+        print(f"{len(records) - len(whole)} records of incomplete draws are left out")
     if given.picture:
-        picture(records, tables[0].name, given.picture)
+        picture(whole, tables[0].name, given.picture)
     return 0
 
 
