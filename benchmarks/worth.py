@@ -83,7 +83,7 @@ def run(
 
 
 def complete(records: Sequence[Measured]) -> list[Measured]:
-    """The records of draws that have every model and every number of rows: means are then of the same draws."""
+    """The records of draws that have every model and number of rows, so that means are of the same draws."""
     found: list[Measured] = []
     for table in names_of(records, "table"):
         of_table = [each for each in records if each["table"] == table and each["rmse"] is not None]
