@@ -169,6 +169,13 @@ def groups(records: Sequence[Record]) -> dict[tuple[str, str, float | None], lis
     return found
 
 
+def complete(records: Sequence[Record]) -> list[Record]:
+    """The records of splits on which all was measured that was on any: means are of the same splits."""
+    asked = {(each["method"], each["rule"], each["asked"]) for each in records}
+    splits = [each["split"] for each in records]
+    return [each for each in records if splits.count(each["split"]) == len(asked)]
+
+
 def summary(records: Sequence[Record]) -> Iterator[str]:
     """Means over splits ± standard errors; the excess is of the absolute gap over the one asked for."""
     yield f"{'':28}{'splits':>7}{'accuracy':>16}{'called':>8}{'mean gap':>17}{'share gap':>17}{'excess':>17}"
@@ -258,9 +265,12 @@ def main() -> int:
             print(records[-1], file=sys.stderr, flush=True)
             if given.json:
                 given.json.write_text(json.dumps(records, indent=1) + "\n", "utf-8")
-    print("\n".join(summary(records)))
+    whole = complete(records)
+    print("\n".join(summary(whole)))
+    if len(whole) < len(records):
+        print(f"{len(records) - len(whole)} records of incomplete splits are left out")
     if given.picture:
-        picture(records, given.picture)
+        picture(whole, given.picture)
     return 0
 
 
