@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.fairness import ASKED, RULES, Record, gap, measure, picture, scored, summary, tasks
+from benchmarks.fairness import ASKED, RULES, Record, complete, gap, measure, picture, scored, summary, tasks
 from ocbnn import Schema, parse_rule
 from reproduce.data import compas
 
@@ -25,7 +25,7 @@ def table() -> pd.DataFrame:
 
 def record(split: int, method: str, rule: str, asked: float | None, share: float) -> Record:
     figures = {"accuracy": 0.8, "called": 0.1, "mean": share / 2, "share": share, "seconds": 1.0}
-    none = {"ends": None, "violation": None, "verdict": None}
+    none = {"ends": None, "violation": None, "verdict": None, "status": None}
     return Record(split=split, method=method, rule=rule, asked=asked, **figures, **none)
 
 
@@ -61,6 +61,8 @@ def test_a_bound_on_shares_brings_groups_together(table):
 def test_the_summary_has_the_excess_over_what_is_asked_and_the_picture_a_panel_a_measure(tmp_path):
     records = [record(split, "ocbnn", "share", 0.05, 0.04 + 0.02 * split) for split in (0, 1)]
     records += [record(split, "boosting", "none", None, 0.2) for split in (0, 1)]
+    part = record(2, "boosting", "none", None, 0.9)
+    assert complete([*records, part]) == records
     told = list(summary(records))
     assert told[1].endswith("+0.000 ± 0.010")
     picture(records, tmp_path / "parity.png")

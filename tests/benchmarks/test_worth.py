@@ -14,7 +14,7 @@ from benchmarks.panel import harness
 from benchmarks.panel.data import Table, tables_in
 from benchmarks.panel.harness import read_task, write_task
 from benchmarks.panel.models import MODELS, Task, trend_rule
-from benchmarks.worth import Measured, by_rows, curve, parts, picture, rows_worth, summary
+from benchmarks.worth import Measured, by_rows, complete, curve, parts, picture, rows_worth, summary
 from ocbnn.model import Model
 
 ROWS = 100
@@ -87,6 +87,12 @@ def test_rows_that_a_rule_is_worth_lie_between_sizes_on_a_log_scale():
     assert rows_worth(without, 1.0) == pytest.approx(80)
     assert rows_worth(without, 5.0) == 0.0
     assert rows_worth(without, 0.9) is None
+
+
+def test_draws_that_lack_a_model_or_failed_are_left_out():
+    whole = [measured(model, rows, 1.0) for model in ("ocbnn", "xgboost") for rows in (20, 40)]
+    part = [measured("ocbnn", 20, 1.0, 1), {**measured("xgboost", 20, 1.0, 1), "rmse": None}]
+    assert complete([*whole, *part]) == whole
 
 
 def test_curves_tables_and_pictures_are_by_number_of_rows(tmp_path):
