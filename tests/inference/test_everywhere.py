@@ -93,7 +93,7 @@ def test_strength_waits_for_points(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def searched(model: Model, term: Any, draws: Any, *rest: Any) -> tuple[np.ndarray, float, float]:
         calls.append(float(term.points.strength))
-        return np.zeros((1, 3)) + [0.9, 0.0, 0.0], 0.0, 1.0
+        return np.array([[0.9, 0.0, 0.0]]), 0.0, 1.0
 
     monkeypatch.setattr(module, "_searched", searched)
     prepared = prepared_of(model_of("if a > 0.5 then y <= 0.5"), bursts=5)

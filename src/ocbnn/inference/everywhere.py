@@ -37,9 +37,7 @@ BURST = 25
 """Draws of each chain between two searches."""
 DRAWS = 200
 """Draws of what a short optimisation ends with, for the same."""
-ROOM = 256
-"""Places for found points that a rule has from the start; more are made as they are needed."""
-EACH, TOGETHER = 4, 8
+EACH, TOGETHER = 8, 8
 """Points that the draws of each chain, and those of all chains together, give at the most after a burst."""
 FEW, SOME = 8, 64
 """Draws of each chain, and of all together, that are searched among."""
@@ -73,7 +71,7 @@ def hold_everywhere(
         return prepared
     terms = list(prepared.model.terms)
     for index in ruled:
-        terms[index] = with_room(terms[index], min(most, ROOM))
+        terms[index] = with_room(terms[index], most)
     prepared = prepared.with_points(terms)
     strengths = np.array(prepared.strengths.values, dtype=float)
     highest = HIGHEST * strengths
