@@ -37,6 +37,8 @@ BURST = 25
 """Draws of each chain between two searches."""
 DRAWS = 200
 """Draws of what a short optimisation ends with, for the same."""
+GROUPS = 8
+"""Parts of the draws of a single chain, or of an engine without chains, that are searched for themselves."""
 EACH, TOGETHER = 8, 8
 """Points that the draws of each chain, and those of all chains together, give at the most after a burst."""
 FEW, SOME = 8, 64
@@ -138,8 +140,9 @@ def _searched(
     """
     drawn, flat = DrawSet(draws, model, has_chains=True), draws.reshape(-1, draws.shape[-1])
     among = [climb(drawn, term, flat, key, starts=1000, rounds=10, most=SOME)[:TOGETHER]]
-    for chain, own in enumerate(draws):
-        own_key = seed_for(key, "chain", chain)
+    groups = draws if len(draws) > 1 else np.array_split(flat, GROUPS)  # chains differ, draws of one do not
+    for group, own in enumerate(groups):
+        own_key = seed_for(key, "group", group)
         among.append(climb(drawn, term, own, own_key, starts=400, rounds=8, most=FEW)[:EACH])
     known, new = found_points(term), np.concatenate(among)
     points = np.concatenate([known, new])
