@@ -91,7 +91,7 @@ def hold_everywhere(
             allowed = aim * terms[index].tolerance
             pool, known, worst = _searched(prepared.model, terms[index], draws, key, most, allowed)
             quiet &= worst <= allowed
-            if warmed and known > terms[index].tolerance and terms[index].strength_is_free:
+            if warmed and known > allowed and terms[index].strength_is_free:
                 strengths[index] = min(GROWTH * strengths[index], highest[index])
             terms[index] = with_pool(terms[index], pool)
         ended = (warmed and quiet) or number == bursts - 1

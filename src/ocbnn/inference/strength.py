@@ -90,7 +90,7 @@ class StrengthSearch:
 
     rounds: int = 12
     rounds_everywhere: int = 20
-    bursts: int = 16
+    bursts: int = 24
     ratio: float = 3.2
     factor: float = 10.0
     highest: float = 1e3
@@ -98,7 +98,7 @@ class StrengthSearch:
     most: int = 100
     found: int = 32
     most_found: int = 128
-    most_everywhere: int = 384
+    most_everywhere: int = 512
     aim: float = 0.5
     steps: int = 1000
 
