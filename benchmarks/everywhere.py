@@ -3,9 +3,9 @@
     python -m benchmarks.everywhere [--seeds 3] [--holds everywhere] [--rows 2500]
 
 For each seed one fit with the rules and one without. The worst case is found on half of the chains, by ten
-searches that neither the fit nor its verdict has made, and estimated on the other half. The log loss is that of
-20,000 fresh rows of the generator. It fails where a worst case is above 5% or the log loss more than 0.02 above
-that without rules.
+searches that neither the fit nor its verdict has made, and estimated on the other half. The log loss is of
+20,000 fresh rows of the generator. It fails where a worst case is above 5%, or the log loss more than 0.02
+above that without rules.
 """
 
 from __future__ import annotations
