@@ -82,6 +82,19 @@ def test_distance_begins_its_lead_before_the_boundary():
     assert actual[0] == 0.0 > actual[1]
 
 
+@pytest.mark.parametrize(("strength", "begins"), [(7.0, 7.0), (1000.0, 1000.0), (32_000.0, 1000.0)])
+def test_a_wall_that_stays_begins_where_the_default_strength_has_it_however_strong(strength, begins):
+    shift = 3.0 * 0.3 / np.sqrt(begins)
+    y = np.array([2.0 - shift - 1e-6, 2.0 - shift + 1e-6, 2.1])
+    demand = Ends(np.full((3, 1), -np.inf), np.full((3, 1), 2.0))
+    term = Distance(0.3, lead=3.0, stays=True)
+    with jax.enable_x64(True):
+        actual = term.log_density(BOUNDS, demand, jax.numpy.asarray(y), strength)
+    assert actual[0] == 0.0 > actual[1]
+    inside = (0.1 + shift) / 0.3
+    assert float(actual[2]) == pytest.approx(-strength * (np.sqrt(1 + inside**2) - 1), rel=1e-9)
+
+
 def test_distance_of_a_probability_is_on_the_total_of_the_classes_named():
     value = outputs_for(CASES["probability bound of two"], DRAWS)
 

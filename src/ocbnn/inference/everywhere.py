@@ -37,9 +37,9 @@ BURST = 25
 """Draws of each chain between two searches."""
 DRAWS = 200
 """Draws of what a short optimisation ends with, for the same."""
-ROOM = 256
-"""Places for found points that a rule has from the start; more are made as they are needed."""
-EACH, TOGETHER = 4, 8
+GROUPS = 8
+"""Parts of the draws of a single chain, or of an engine without chains, that are searched for themselves."""
+EACH, TOGETHER = 8, 8
 """Points that the draws of each chain, and those of all chains together, give at the most after a burst."""
 FEW, SOME = 8, 64
 """Draws of each chain, and of all together, that are searched among."""
@@ -73,7 +73,7 @@ def hold_everywhere(
         return prepared
     terms = list(prepared.model.terms)
     for index in ruled:
-        terms[index] = with_room(terms[index], min(most, ROOM))
+        terms[index] = with_room(terms[index], most)
     prepared = prepared.with_points(terms)
     strengths = np.array(prepared.strengths.values, dtype=float)
     highest = HIGHEST * strengths
@@ -91,7 +91,7 @@ def hold_everywhere(
             allowed = aim * terms[index].tolerance
             pool, known, worst = _searched(prepared.model, terms[index], draws, key, most, allowed)
             quiet &= worst <= allowed
-            if warmed and known > terms[index].tolerance and terms[index].strength_is_free:
+            if warmed and known > allowed and terms[index].strength_is_free:
                 strengths[index] = min(GROWTH * strengths[index], highest[index])
             terms[index] = with_pool(terms[index], pool)
         ended = (warmed and quiet) or number == bursts - 1
@@ -140,8 +140,9 @@ def _searched(
     """
     drawn, flat = DrawSet(draws, model, has_chains=True), draws.reshape(-1, draws.shape[-1])
     among = [climb(drawn, term, flat, key, starts=1000, rounds=10, most=SOME)[:TOGETHER]]
-    for chain, own in enumerate(draws):
-        own_key = seed_for(key, "chain", chain)
+    groups = draws if len(draws) > 1 else np.array_split(flat, GROUPS)  # chains differ, draws of one do not
+    for group, own in enumerate(groups):
+        own_key = seed_for(key, "group", group)
         among.append(climb(drawn, term, own, own_key, starts=400, rounds=8, most=FEW)[:EACH])
     known, new = found_points(term), np.concatenate(among)
     points = np.concatenate([known, new])

@@ -41,7 +41,8 @@ EVERYWHERE_LEAD = 3.0
 Where data push against a rule, all draws lie in its wall, and more strength alone does not change which
 share of them violates. Of half a normal whose standard deviation is the wall's thickness, 13% lie beyond the
 lead of 1.5 that keeps a rule on average, and 0.3% beyond this one. It is not larger: a rule that a function
-keeps by three thicknesses adds nothing.
+keeps by three thicknesses adds nothing. It does not shrink where strength grows: a function that obeys at
+points bends towards the boundary between them.
 """
 
 
@@ -134,7 +135,7 @@ class RuleTerm:
             )
         chosen = _chosen_term(rule, scoring.term)
         if rule.is_everywhere and scoring.term is None and isinstance(chosen, Distance):
-            chosen = replace(chosen, lead=EVERYWHERE_LEAD)
+            chosen = replace(chosen, lead=EVERYWHERE_LEAD, stays=True)
         free = scoring.strength is None and requirement.strength_is_found
         strength = float(chosen.default_strength if scoring.strength is None else scoring.strength)
         if not (strength > 0 and np.isfinite(strength)):

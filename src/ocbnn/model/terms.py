@@ -92,11 +92,14 @@ class Distance:
     Attributes:
         scale: the rule's own length, set by `calibrated`.
         lead: how many thicknesses before the boundary the wall begins.
+        stays: whether strength beyond the default one thins the wall and leaves its beginning where it is, so
+            that a function may bend between the points at which it is scored.
         reads_logs: whether the margin is asked of logarithms of class probabilities, set by `calibrated`.
     """
 
     scale: float = 1.0
     lead: float = 1.5
+    stays: bool = False
     reads_logs: bool = False
 
     name: ClassVar[str] = "distance"
@@ -112,7 +115,8 @@ class Distance:
 
     def log_density(self, requirement: Requirement, demand: Any, value: Array, strength: Strength) -> Array:
         distance = requirement.margin(demand, value) / self.scale
-        u = jax.nn.relu(distance + self.lead / jnp.sqrt(strength))
+        least = jnp.minimum(strength, self.default_strength) if self.stays else strength
+        u = jax.nn.relu(distance + self.lead / jnp.sqrt(least))
         squared = u * u
         # √(1 + u²) − 1 without the cancellation near zero.
         return -strength * (squared / (1.0 + jnp.sqrt(1.0 + squared)))
