@@ -449,7 +449,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
                 self.posterior_, truncated=truncate(self.posterior_, **options).rules
             )
         elif method == "proved":
-            from ocbnn.proof import keep_proved
+            from ocbnn.posterior.enforce import keep_proved
 
             proofs = self.proof_ if self.proof_ is not None and not options else self.prove(**options)
             enforced.posterior_ = keep_proved(self.posterior_, proofs, options.get("rules"))

@@ -29,12 +29,12 @@ from ocbnn.inference.density import (
 )
 from ocbnn.inference.feed import Feed
 from ocbnn.inference.loop import RunOptions
-from ocbnn.inference.progress import Tick
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.surrogate import candidate_nodes
 from ocbnn.inference.warmstart import Start, WarmStart, starting_positions
 from ocbnn.model import Model
 from ocbnn.model.conditional import RulePoints
+from ocbnn.progress import Tick
 from ocbnn.seeds import seed_for
 from ocbnn.storage.runs import RunFolder
 

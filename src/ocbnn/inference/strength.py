@@ -38,12 +38,12 @@ from ocbnn.inference.density import Context, Prepared, Strengths
 from ocbnn.inference.diagnostics import worst_ess
 from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.loop import Loop, RunOptions
-from ocbnn.inference.progress import Tick
 from ocbnn.inference.result import RuleOutcome
 from ocbnn.inference.warmstart import WarmStart, starting_positions, with_found
 from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.outputs import model_outputs
+from ocbnn.progress import Tick
 from ocbnn.seeds import seed_for
 
 MOST_PROBED = 16

@@ -24,12 +24,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ocbnn.checking.draws import Drawn, margins_at
+from ocbnn.model.boxes import UNIT, Linear, Some, Space, highest
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.networks import MLP, Network
 from ocbnn.model.outputs import precision, working_precision
-from ocbnn.proof.bounds import UNIT, Spread
-from ocbnn.proof.boxes import Linear, Some, Space, highest
+from ocbnn.proof.bounds import Spread
 from ocbnn.proof.results import PROVED, REFUTED, UNDECIDED
 from ocbnn.rules.bounding import Boxes, Case, MarginBound
 from ocbnn.rules.formulas import UndefinedError

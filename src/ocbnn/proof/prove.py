@@ -26,11 +26,9 @@ from ocbnn.checking.figures import CONFIDENCE, Figure, require_confidence, share
 from ocbnn.checking.results import Attempt, RuleCheck, RuleChecks
 from ocbnn.checking.search import climb
 from ocbnn.errors import OCBNNError
-from ocbnn.inference.progress import Report, Tick, reporting
 from ocbnn.model.conditional import RuleTerm, rule_vertices
 from ocbnn.model.outputs import shown_by_form
-from ocbnn.posterior.allowed import EnforcementError
-from ocbnn.posterior.draws import Posterior
+from ocbnn.progress import Report, Tick, reporting
 from ocbnn.proof.branch import Bounder, Outcome, replay, search
 from ocbnn.proof.results import PROVED, REJECTED, UNDECIDED, Proofs, RuleProof
 from ocbnn.seeds import seed_for
@@ -207,29 +205,6 @@ def _try(
 
 
 # What it is for ---------------------------------------------------------------------------------------------
-
-
-def keep_proved(posterior: Posterior, proofs: Proofs, rules: Sequence[Rule] | None = None) -> Posterior:
-    """Only the draws that are proved to keep every rule: each holds at every input of its region.
-
-    Args:
-        posterior: that was proved of.
-        proofs: what `prove` said of it.
-        rules: those that were given to `prove`.
-
-    Raises:
-        EnforcementError: no draw is proved.
-    """
-    kept = posterior.mask & proofs.proved
-    if not kept.any():
-        worst = max(proofs, key=lambda each: each.unproved.value)
-        raise EnforcementError(
-            f"No draw is proved to keep every rule; of {worst.name!r} {worst.count(UNDECIDED):,} are "
-            f"undecided and {len(worst.points):,} refuted{': ' if worst.reason else ''}{worst.reason}. "
-            "Give a larger budget of boxes and seconds, or fit with the rules in the prior."
-        )
-    terms = as_rule_terms(posterior, rules)
-    return replace(posterior, kept=kept, enforced=(*posterior.enforced, *terms))
 
 
 def with_proofs(
