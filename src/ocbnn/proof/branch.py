@@ -154,7 +154,7 @@ class Bounder:
                 found.append(slopes + limit.slopes[:, 0])
                 last = size * read + limit.constant[:, 0] + quantity.constant
                 magnitude = size * np.abs(read) + np.abs(quantity.constant)
-                constant.append(last + self._reading_error(magnitude, size))
+                constant.append(last if quantity.exact else last + self._reading_error(magnitude, size))
         linear = Linear(np.stack(found, axis=1), np.stack(constant, axis=1))
         with np.errstate(invalid="ignore"):
             upper = self.space.most(linear, some, low, high)

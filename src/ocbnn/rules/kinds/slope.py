@@ -189,9 +189,9 @@ class Limit(_Pairs):
         elif column.transform == "asinh":
             nearest = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
             rate = rate / np.hypot(nearest, column.offset)
-        rate = rate * (1 + 1e-12)
+        fastest = found[0].given(rate * (1 + 1e-12))
         allowed = self.most / self.per
-        return replace(found[0], margin=lambda upper: found[1](upper) * rate - allowed)
+        return replace(found[0], margin=lambda upper: found[1](upper) * fastest(upper) - allowed)
 
     def differences(
         self, column: str, first: float, second: float, schema: Schema
