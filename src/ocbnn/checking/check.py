@@ -144,6 +144,8 @@ def most_violated(
     return points[worst[shares[worst] > 0.0]]
 
 
-def spaced(draws: Float[np.ndarray, "chains draws size"]) -> Float[np.ndarray, "chains draws size"]:
-    """At most `PILOT_DRAWS` of them, evenly spaced along the chains."""
-    return draws[:, :: max(1, math.ceil(draws.shape[0] * draws.shape[1] / PILOT_DRAWS))]
+def spaced(
+    draws: Float[np.ndarray, "chains draws size"], most: int = PILOT_DRAWS
+) -> Float[np.ndarray, "chains draws size"]:
+    """At most so many of them, evenly spaced along the chains."""
+    return draws[:, :: max(1, math.ceil(draws.shape[0] * draws.shape[1] / most))]

@@ -25,7 +25,8 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn.checking.check import most_violated, pilot_check, pilot_findings
+from ocbnn.checking.check import most_violated, pilot_check, pilot_findings, spaced
+from ocbnn.checking.draws import DrawSet
 from ocbnn.checking.explain import (
     contradicting_rows,
     learnt_unmet_reason,
@@ -44,6 +45,7 @@ from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.outputs import model_outputs
 from ocbnn.progress import Tick
+from ocbnn.proof.prove import BOXES, judged_by_proof
 from ocbnn.seeds import seed_for
 
 MOST_PROBED = 16
@@ -52,6 +54,12 @@ ALONE_CHAINS, ALONE_STRENGTH, ALONE_STEPS = 8, 1e3, 1500
 NEAR = 5.0
 """Times the tolerance: within it a rule that was given points is tried again with the same strength."""
 HELPED = 0.9  # times the violation before: more points help, and so the strength may be enough
+PROVED_DRAWS, PILOT_BOXES, PILOT_SECONDS = 64, 500, 15.0
+"""Draws of a pilot that are proved or not, and the budget of each rule: enough to see what fails."""
+CUT_FOR = 32
+"""Draws of a pilot for which boxes are cut anew."""
+VERDICT_SECONDS = 60.0
+"""Of the proof of each rule that judges the kept draws."""
 ENDED = 2  # pilots that were worse, one after the other: more strength does not help
 WORSE = 0.1  # so much more violation at more strength is no noise: the engine cannot follow
 
@@ -100,7 +108,7 @@ class StrengthSearch:
         free = np.array([rule.strength_is_free for rule in rules], dtype=bool)
         if not free.any():
             return prepared
-        everywhere = np.array([rule.rule.is_everywhere for rule in rules], dtype=bool)
+        everywhere = np.array([rule.rule.is_strict for rule in rules], dtype=bool)
         bracket = _Bracket(self, prepared.strengths.values, free, everywhere)
         pilot = replace(run, engine=self._shortened(engine), thin=1)
         rounds = self.rounds_everywhere if everywhere.any() else self.rounds
@@ -124,7 +132,7 @@ class StrengthSearch:
             bearable = [check.shown_within(check.tolerance) for check in checks]
             violations = [check.violation.value for check in checks]
             between = seed_for(seed, "between", number)
-            worst = {i: found for i, (_, found) in enumerate(findings) if rules[i].rule.is_everywhere}
+            worst = {i: found for i, (_, found) in enumerate(findings) if rules[i].rule.is_strict}
             wanting = [
                 i for i in bracket.searched if not met[i] and (i in worst or not bracket.can_be_enough(i))
             ]
@@ -154,7 +162,13 @@ class StrengthSearch:
         """
         rules, filled = list(prepared.model.terms), list[int]()
         for index in wanting:
-            rule, nodes = rules[index], prepared.context.nodes[index]
+            rule, nodes = (
+                rules[index].cut(spaced(draws, CUT_FOR).reshape(-1, draws.shape[2])),
+                prepared.context.nodes[index],
+            )
+            if rule is not rules[index]:
+                rules[index] = rule
+                filled.append(index)
             # Nodes stand for points in few dimensions alone, where points are close to each other.
             covered = rule.rule.is_predictive or nodes.coded is not rule.points.coded
             covered = covered and index not in worst
@@ -168,7 +182,7 @@ class StrengthSearch:
             if len(found):
                 room[index] -= len(found)
                 rules[index] = with_found(rule, found)
-                filled.append(index)
+                filled = sorted({*filled, index})
         return prepared.with_points(rules), filled
 
     def _shortened(self, engine: Engine) -> Engine:
@@ -185,7 +199,7 @@ class StrengthSearch:
         It ends as soon as it is clear of every rule whether it is kept; where the worst case has to be
         searched for, that is asked at the end alone.
         """
-        quick = not any(rule.rule.is_everywhere for rule in prepared.model.terms)
+        quick = not any(rule.rule.is_strict for rule in prepared.model.terms)
         engine = loop.engine
         if not engine.has_chains:
             work = sum(loop.advance().work for _ in range(loop.warm_chunks))
@@ -211,7 +225,15 @@ class StrengthSearch:
 def _findings(
     model: Model, seed: int, has_chains: bool, draws: Float[np.ndarray, "chains draws size"]
 ) -> list[Finding]:
-    return [pilot_findings(model, rule, draws, seed, has_chains=has_chains) for rule in model.terms]
+    def one(rule: RuleTerm) -> Finding:
+        check, found = pilot_findings(model, rule, draws, seed, has_chains=has_chains)
+        if not rule.rule.is_proved:
+            return check, found
+        pilot = DrawSet(spaced(draws, PROVED_DRAWS), model, has_chains=has_chains)
+        budget = {"boxes": PILOT_BOXES, "seconds": PILOT_SECONDS}
+        return judged_by_proof(pilot, rule, check, seed, **budget)  # type: ignore[arg-type]
+
+    return [one(rule) for rule in model.terms]
 
 
 class _Bracket:
@@ -332,8 +354,16 @@ def judge(
 ) -> tuple[RuleOutcome, ...]:
     """How every rule fares under the kept draws, on points that neither the prior nor a pilot has seen."""
     model, outcomes, verdict = prepared.model, [], seed_for(seed, "verdict")
+    kept = DrawSet(spaced(draws), model, has_chains=has_chains)
+
+    def checked(rule: RuleTerm, *, ascent: bool = False) -> RuleCheck:
+        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains, ascent=ascent)
+        if not rule.rule.is_proved or check.by_construction:
+            return check
+        return judged_by_proof(kept, rule, check, verdict, boxes=BOXES, seconds=VERDICT_SECONDS)[0]
+
     for index, rule in enumerate(model.terms):
-        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains, ascent=True)
+        check = checked(rule, ascent=True)
         found = bool(prepared.strengths.searched[index])
         outcome = _outcome(rule, check, float(rule.points.strength), found=found)
         if outcome.unmet:
@@ -342,10 +372,10 @@ def judge(
             outcome = replace(outcome, reason=reason, rows=contradicting_rows(model, rule).some)
         outcomes.append(outcome)
     for rule in model.formed:
-        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains)
+        check = checked(rule)
         outcomes.append(_outcome(rule, check, math.nan, found=False))
     for rule in model.learnt:
-        check = pilot_check(model, rule, draws, verdict, has_chains=has_chains, ascent=True)
+        check = checked(rule, ascent=True)
         outcome = replace(_outcome(rule, check, math.nan, found=False), learnt=True)
         if outcome.unmet:
             reason = learnt_unmet_reason(model, rule, check)

@@ -26,7 +26,7 @@ from ocbnn.model.conditional import RuleTerm, rule_vertices
 from ocbnn.posterior.allowed import EnforcementError
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.truncate import Truncated, enforceable, truncate
-from ocbnn.proof.results import UNDECIDED, Proofs
+from ocbnn.proof.results import REFUTED, UNDECIDED, Proofs
 from ocbnn.seeds import seed_for
 
 __all__ = ["EnforcementError", "Rejection", "Truncated", "keep_proved", "reject", "truncate"]
@@ -230,7 +230,7 @@ def keep_proved(posterior: Posterior, proofs: Proofs, rules: Sequence[Rule] | No
         worst = max(proofs, key=lambda each: each.unproved.value)
         raise EnforcementError(
             f"No draw is proved to keep every rule; of {worst.name!r} {worst.count(UNDECIDED):,} are "
-            f"undecided and {len(worst.points):,} refuted{': ' if worst.reason else ''}{worst.reason}. "
+            f"undecided and {worst.count(REFUTED):,} refuted{': ' if worst.reason else ''}{worst.reason}. "
             "Give a larger budget of boxes and seconds, or fit with the rules in the prior."
         )
     terms = as_rule_terms(posterior, rules)

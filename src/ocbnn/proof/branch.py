@@ -29,6 +29,7 @@ from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.networks import MLP, Network
 from ocbnn.model.outputs import precision, working_precision
+from ocbnn.model.provable import network_rows
 from ocbnn.proof.bounds import Spread
 from ocbnn.proof.results import PROVED, REFUTED, UNDECIDED
 from ocbnn.rules.bounding import Boxes, Case, MarginBound
@@ -167,7 +168,9 @@ class Bounder:
         cases = bound.cases or (Case(bound.boxes, np.ones(bound.boxes.low.shape[1], dtype=bool)),)
         parts = []
         for number, (boxes, same) in enumerate(cases):
-            rows = self._rows(bound.rows[:, number])
+            rows = network_rows(
+                bound.rows[:, number], self.drawn.model.network.outputs, len(self.drawn.classes)
+            )
             both = jnp.asarray(np.concatenate([rows, -rows]))
             low, high = self.space.model_ends(Some(some.part, boxes.low, boxes.high), ~same)
             with precision("float64"):
@@ -204,13 +207,6 @@ class Bounder:
         if target.classes:
             return 256 * self.spread.unit
         return 16 * UNIT * (1.0 + abs(target.center) / target.scale)
-
-    def _rows(self, rows: np.ndarray) -> np.ndarray:
-        """Rows over y, or over a logit for each class, as rows over the network's outputs."""
-        outputs = self.drawn.model.network.outputs
-        if not self.drawn.classes:
-            return np.concatenate([rows, np.zeros((len(rows), outputs - 1))], axis=1)
-        return rows[:, 1:] if outputs == 1 else rows
 
     def _scores(self, slopes: _Slopes, some: Some, steepest: np.ndarray) -> Float[np.ndarray, "P Q"]:
         """How much each column is to blame for a bound that is not good enough."""

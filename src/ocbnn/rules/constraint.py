@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 EVERYWHERE = Always()
 By = Literal["construction", "prior"]
 """How a rule is kept: by the form of the network, or as a term of the prior."""
-Holds = Literal["on average", "everywhere"]
-"""What a tolerance is about: the mean over the region, or the worst case in it."""
+Holds = Literal["on average", "everywhere", "proved"]
+"""What a tolerance is about: the mean over the region, the worst case found, or draws not proved to obey."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Constraint:
         tolerance: the share of violation that is accepted, in [0, 1); None for the default.
         by: "construction": the network keeps it by its form; "prior": by a term of the prior. Default:
             by construction where that is possible, else by the prior.
-        holds: what that share is of: of draws and inputs, "on average", or of draws at the worst input that a
-            search finds, "everywhere".
+        holds: what that share is of: of draws and inputs, "on average"; of draws at the worst input that a
+            search finds, "everywhere"; or of draws that are not proved to obey at every input, "proved".
     """
 
     region: Region
@@ -66,11 +66,11 @@ class Constraint:
                 f"`by` says how a rule is kept: by construction or by prior, or left out; got {self.by!r}."
             )
         if self.holds not in get_args(Holds):
-            raise RuleError(f"A rule holds `on average` or `everywhere`; got {self.holds!r}.")
-        if self.is_everywhere and (self.is_predictive or self.requirement.inputs is None):
+            raise RuleError(f"A rule holds `on average`, `everywhere` or `proved`; got {self.holds!r}.")
+        if self.is_strict and (self.is_predictive or self.requirement.inputs is None):
             raise RuleError(
-                "Only a rule that every draw satisfies or violates at an input can hold everywhere: this one "
-                "is about many draws or rows together. Leave `holds` out."
+                "Only a rule that every draw satisfies or violates at an input can hold everywhere, or be "
+                "proved: this one is about many draws or rows together. Leave `holds` out."
             )
 
     @classmethod
@@ -98,7 +98,7 @@ class Constraint:
             source: who says so.
             reason: why.
             tolerance: the share of violation that is accepted, in [0, 1).
-            holds: "on average" or "everywhere".
+            holds: "on average" or "everywhere"; functions cannot be proved.
         """
         functions = (inequalities,) if callable(inequalities) else tuple(inequalities)
         if not functions or not all(callable(function) for function in functions):
@@ -117,6 +117,16 @@ class Constraint:
     def is_everywhere(self) -> bool:
         """Whether its tolerance is about the worst case."""
         return self.holds == "everywhere"
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether its tolerance is about draws that are not proved to obey everywhere."""
+        return self.holds == "proved"
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether its tolerance is about every input, and not about the mean over them."""
+        return self.holds != "on average"
 
     @property
     def is_predictive(self) -> bool:

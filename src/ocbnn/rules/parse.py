@@ -39,7 +39,8 @@ def parse_rule(
         tolerance: the share of violation that is accepted, in [0, 1); default: 0.01, for
             probabilistic rules 0.05.
         by: "construction" or "prior"; default: by construction where the network's form can keep the rule.
-        holds: "on average" over its region, or "everywhere": at the worst input that a search finds.
+        holds: "on average" over its region; "everywhere": at the worst input that a search finds;
+            "proved": at every input, draw by draw.
         line: the line of the file the rule came from, for errors.
 
     Raises:

@@ -1,0 +1,350 @@
+"""Rules scored on bounds: the term that makes networks provable (`holds: proved`).
+
+A network that keeps a rule at points is seldom one that can be proved to keep it everywhere: bounds of its margin
+over boxes are loose where it bends. So a rule that is to be proved has a second term, on bounds themselves,
+
+    −Σ_b weight_b · wall(upper bound of the margin on box b)
+
+over a fixed number of boxes that together are the rule's region. A kind says how its margin is bounded
+(`Requirement.bound`), here as in a proof. The bounds are cheaper than those of a proof, as every gradient takes them:
+one pass from the first layer to the last carries each unit as a line of the inputs, the same for both sides, with an
+error beside it:
+
+    z(x) = A x + c ± e on the box,   f(z) = s z + m ± b
+
+With s the least or the largest f′ there, f − s z rises or falls, so that its ends are its extremes. Beside lines
+there are intervals, and the tighter counts. Slopes of the outputs are intervals of products. Rounding is left to the proof, which judges afterwards with bounds of its own.
+
+Boxes are chosen by draws: the box whose bound is loosest is cut, along the column that helps most, until there are
+as many as there shall be (`partition`). Only the box counts, not a half-space or formula that cuts a part of it off.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ocbnn.errors import ModelError
+from ocbnn.model.boxes import Groups, Some, Space, largest
+from ocbnn.model.networks import ACTIVATIONS, MLP, AnyArray, Network
+from ocbnn.model.shapes import SHAPES, slope_span, span
+from ocbnn.model.terms import Distance, Strength
+from ocbnn.rules.bounding import Case, MarginBound
+from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.requirement import Units
+from ocbnn.schema import Schema
+
+BOXES = 128
+ALIKE = 1e-6
+"""Errors of lines that are less than this apart are alike."""
+CUT_TOGETHER = 8
+"""Boxes that are cut at a time: choosing them one by one changes little and takes as often longer."""
+
+
+class RuleBoxes(NamedTuple):
+    """Boxes at which the bound of a rule's margin is scored, and how much they count: a pytree."""
+
+    part: AnyArray  # (B,) of the region
+    low: Float[AnyArray, "B Q"]  # coded
+    high: Float[AnyArray, "B Q"]
+    ends: tuple[tuple[AnyArray, AnyArray], ...]  # model inputs (B, D): of the box, then of a case
+    factor: Float[AnyArray, "M B"]  # of each quantity
+    slopes: Float[AnyArray, "M B D"]
+    constant: Float[AnyArray, "M B"]
+    weights: Float[AnyArray, " B"]
+
+    @property
+    def some(self) -> Some:
+        """The boxes that count."""
+        counts = np.flatnonzero(np.asarray(self.weights) > 0)
+        return Some(*(np.asarray(each)[counts] for each in (self.part, self.low, self.high)))
+
+
+def network_rows(rows: np.ndarray, outputs: int, classes: int) -> np.ndarray:
+    """Rows over y, or over a logit for each class, as rows over the network's outputs."""
+    if not classes:
+        return np.concatenate([rows, np.zeros((*rows.shape[:-1], outputs - 1))], axis=-1)
+    return rows[..., 1:] if outputs == 1 else rows
+
+
+def unprovable(rule: Constraint, space: Space, bound: MarginBound | None) -> str:
+    """Why nothing can be proved of a rule; empty where something can."""
+    if rule.is_predictive:
+        return "it is about all draws together, not about each of them"
+    if bound is None:
+        return "its kind does not say how its margin is bounded"
+    for column in {each.derivative for each in bound.quantities if each.derivative is not None}:
+        if not space.is_convex_along(space.schema.names[column]):
+            return "its region has gaps along the column that outputs are compared along"
+    return ""
+
+
+@dataclass(frozen=True, eq=False)
+class Provable:
+    """The term on the bounds of one rule's margin, for one network."""
+
+    rule: Constraint
+    schema: Schema
+    network: MLP
+    wall: Distance
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.rule, self.schema, self.network, self.wall)  # readings are functions
+
+    @classmethod
+    def of(cls, rule: Constraint, schema: Schema, network: Network, wall: Distance) -> Provable:
+        """The term, where the rule can be proved of this network.
+
+        Raises:
+            ModelError: it cannot, with the reason.
+        """
+        named = f"The rule `{rule.text(schema)}` is to be proved, but"
+        remedy = "Write `holds: everywhere`, or leave `holds` out."
+        if not isinstance(network, MLP) or network.activation not in SHAPES:
+            known = ", ".join(SHAPES)
+            raise ModelError(f"{named} bounds are known of an MLP with {known} alone. Give one. {remedy}")
+        found = cls(rule, schema, network, wall)
+        reason = unprovable(rule, found.space, found.structure) if found.space.count else ""
+        if reason:
+            raise ModelError(f"{named} {reason}. {remedy}")
+        return found
+
+    @cached_property
+    def space(self) -> Space:
+        """The region as boxes."""
+        return Space.of(self.rule.region, self.schema)
+
+    @cached_property
+    def structure(self) -> MarginBound | None:
+        """What the kind says of the margin: the same on all boxes, but for numbers that `at` takes out."""
+        return self._bound(self.space.roots)
+
+    def _bound(self, some: Some) -> MarginBound | None:
+        assert self.schema.target is not None
+        units = Units.of_model(self.schema.target)
+        return self.rule.requirement.bound(self.space.boxes(some), self.schema, units)
+
+    def _cases(self, bound: MarginBound, some: Some) -> tuple[Case, ...]:
+        return bound.cases or (Case(self.space.boxes(some), np.ones(some.low.shape[1], dtype=bool)),)
+
+    @cached_property
+    def _rows(self) -> Float[np.ndarray, "k R outputs"]:
+        assert self.structure is not None
+        assert self.schema.target is not None
+        rows = network_rows(self.structure.rows, self.network.outputs, len(self.schema.target.classes))
+        return np.swapaxes(rows, 0, 1)
+
+    @cached_property
+    def _shared(self) -> list[np.ndarray]:
+        """Model inputs (D,) of each input of a case that have the value that they have in the box."""
+        assert self.structure is not None
+        widths = [column.width for column in self.schema.columns]
+        return [np.repeat(case.same, widths) for case in self._cases(self.structure, self.space.roots)]
+
+    def at(self, some: Some, count: int = BOXES) -> RuleBoxes:
+        """These boxes, each counting alike, and so many in all: what is added counts for nothing."""
+        inside = ~self.space.outside(some)
+        weights = np.zeros(max(count, len(some.part)))
+        weights[: len(some.part)] = inside / max(inside.sum(), 1)
+        some = some.take(np.minimum(np.arange(len(weights)), len(some.part) - 1))
+        bound = self._bound(some)
+        assert bound is not None
+        cases = self._cases(bound, some)
+        ends = [self.space.model_ends(some)]
+        for case in cases:
+            there = Some(some.part, case.boxes.low, case.boxes.high)
+            ends.append(self.space.model_ends(there, ~case.same))
+        quantities = bound.quantities
+        linear = self.space.in_model(np.stack([each.slopes for each in quantities], axis=1), some)
+        return RuleBoxes(
+            *some,
+            tuple(ends),
+            np.stack([each.factor for each in quantities]),
+            np.swapaxes(linear.slopes, 0, 1),
+            np.stack([each.constant for each in quantities]) + linear.constant.T,
+            weights,
+        )
+
+    def log_density(self, w: Float[Array, " size"], boxes: RuleBoxes, strength: Strength) -> Float[Array, ""]:
+        """What the bounds on all boxes add to the log-density of the network's weights."""
+        scores = self.wall.of(self.margins(w, boxes), strength)
+        return jnp.sum(jnp.asarray(boxes.weights, scores.dtype) * scores)
+
+    def margins(self, w: Float[Array, " size"], boxes: RuleBoxes) -> Float[Array, " B"]:
+        """An upper bound of the margin on each box."""
+        assert self.structure is not None
+        w = jnp.asarray(w)
+        (low, high), *cases = jax.tree.map(lambda each: jnp.asarray(each, w.dtype), boxes.ends)
+        factor, slopes, constant = (
+            jnp.asarray(each, w.dtype) for each in (boxes.factor, boxes.slopes, boxes.constant)
+        )
+        layers, groups = self.network.unravel(w), self.space.groups
+        places = [each.derivative for each in self.structure.quantities]
+        columns = sorted({self.space.starts[place] for place in places if place is not None})
+        reach = partial(_reached, layers, self.network.activation, groups, tuple(columns))
+        parts = []
+        for rows, shared, ends in zip(self._rows, self._shared, cases, strict=True):
+            begin, end = ends
+            forms, least, most, interval, steep = reach(jnp.asarray(rows, w.dtype), begin, end)
+            if not shared.all():  # what is not shared with the other inputs is bounded by itself
+                own = jnp.where(shared, 0.0, forms)
+                forms = jnp.where(shared, forms, 0.0)
+                least = least - largest(-own, begin, end, groups)
+                most = most + largest(own, begin, end, groups)
+            parts.append((forms, least, most, interval[0], interval[1], steep[0], steep[1]))
+        forms, least, most, lowest, highest, shallow, steep = (sum(each) for each in zip(*parts, strict=True))
+        upper = []
+        for number, quantity in enumerate(self.structure.quantities):
+            row, size = quantity.row, factor[number][:, None]
+            limit = slopes[number][:, None]
+
+            def read(below: Array, above: Array, size: Array = size) -> Array:
+                return jnp.where(size > 0, size * above, size * below)[:, 0]
+
+            beside = largest(limit, low, high, groups)[:, 0]
+            if quantity.derivative is not None:
+                place = columns.index(self.space.starts[quantity.derivative])
+                bound = read(shallow[:, row, place, None], steep[:, row, place, None]) + beside
+            else:
+                line = largest(size[..., None] * forms[:, row, None] + limit, low, high, groups)[:, 0]
+                by_lines = line + read(least[:, row, None], most[:, row, None])
+                by_intervals = beside + read(lowest[:, row, None], highest[:, row, None])
+                bound = jnp.minimum(by_lines, by_intervals)
+            upper.append(bound + constant[number])
+        return self.structure.margin(upper)
+
+    @cached_property
+    def _looseness(self) -> Any:
+        """By how much bounds exceed 0, on average over draws, box by box."""
+
+        def looseness(draws: Array, boxes: RuleBoxes) -> Array:
+            return jnp.mean(jax.nn.relu(jax.vmap(lambda w: self.margins(w, boxes))(draws)), axis=0)
+
+        return jax.jit(looseness)
+
+    def partition(self, draws: Float[np.ndarray, "S size"], count: int = BOXES) -> RuleBoxes:
+        """At most so many boxes, which together are the region, fine where bounds of these draws are loose.
+
+        A box is worth cutting by how far its bounds are from the rule, on average over the draws.
+        """
+        some, weights = self.space.roots, np.asarray(draws)
+        columns = some.low.shape[1]
+        batch = 2 * CUT_TOGETHER * columns
+
+        def scores(boxes: Some) -> np.ndarray:
+            found = [
+                np.asarray(self._looseness(weights, self.at(boxes.take(slice(first, first + batch)), batch)))
+                for first in range(0, len(boxes.part), batch)
+            ]
+            # What is not a number is as loose as can be.
+            whole = np.nan_to_num(np.concatenate(found), nan=1e30, posinf=1e30)[: len(boxes.part)]
+            return np.where(self.space.outside(boxes), 0.0, whole)
+
+        known = scores(some)
+        while len(known) < count:
+            first, second = self.space.cuts(some)
+            possible = np.asarray(np.isfinite(first).any(axis=1))
+            worst = np.argsort(np.where(possible, -known, np.inf), kind="stable")
+            worst = worst[: min(CUT_TOGETHER, count - len(known))]
+            worst = worst[(known[worst] > 0) & possible[worst]]
+            if not len(worst):
+                break
+            # Every way to cut each of them: the lower halves, then the upper ones.
+            which = np.repeat(worst, columns)
+            along = np.tile(np.arange(columns), len(worst))
+            lower, upper = first[which, along], second[which, along]
+            can = np.isfinite(lower)
+            halves = [some.take(which), some.take(which)]
+            each = np.flatnonzero(can)
+            halves[0].high[each, along[each]] = lower[each]
+            halves[1].low[each, along[each]] = upper[each]
+            found = scores(_joined(halves)).reshape(2, len(worst), columns)
+            cost = np.where(can.reshape(len(worst), columns), found.sum(axis=0), np.inf)
+            best = np.argmin(cost, axis=1) + columns * np.arange(len(worst))
+            kept = np.setdiff1d(np.arange(len(known)), worst)
+            some = _joined([some.take(kept), *(half.take(best) for half in halves)])
+            known = np.concatenate([known[kept], *found.reshape(2, -1)[:, best]])
+        return self.at(some, count)
+
+
+def _joined(parts: Sequence[Some]) -> Some:
+    return Some(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+Interval = tuple[Array, Array]
+
+
+def _reached(
+    layers: Sequence[tuple[Array, Array]],
+    activation: str,
+    groups: Groups,
+    columns: tuple[int, ...],
+    rows: Float[Array, "R outputs"],
+    low: Float[Array, "B D"],
+    high: Float[Array, "B D"],
+) -> tuple[Array, Array, Array, Interval, Interval]:
+    """Rows of the outputs on each box.
+
+    Returns:
+        Slopes of a line (B, R, D), what lies below and above beside it (B, R); the same as an interval; and
+        an interval of the derivatives (B, R, columns) by model inputs.
+    """
+    (first, biases), *rest = layers
+    outputs = rows.T
+    if not rest:
+        first, biases = first @ outputs, biases @ outputs
+    boxes = len(low)
+    forms = jnp.broadcast_to(first.T, (boxes, *first.T.shape))
+    center = jnp.broadcast_to(biases, (boxes, len(biases)))
+    error = jnp.zeros_like(center)
+    least, most = center - largest(-forms, low, high, groups), center + largest(forms, low, high, groups)
+    # Derivatives by the columns that are asked for, one behind the other.
+    slope = jnp.broadcast_to(first[np.array(columns, dtype=int)], (boxes, len(columns), first.shape[1]))
+    shallow = steep = slope
+    function = ACTIVATIONS[activation].function
+    for number, (weights, biases) in enumerate(rest, start=1):
+        units, direct = forms.shape[1], weights[:0]
+        if weights.shape[0] > units:  # the last layer reads the inputs too
+            weights, direct = weights[:units], weights[units:]
+        if number == len(rest):
+            weights, direct, biases = weights @ outputs, direct @ outputs, biases @ outputs
+        least_slope, most_slope = slope_span(activation, least, most)
+        below, above = span(activation, least, most)
+        ends, width = (function(least), function(most)), most - least
+        errors = [
+            0.5 * (ends[1] - ends[0] - least_slope * width),
+            0.5 * (most_slope * width - ends[1] + ends[0]),
+        ]
+        # Any mean of two such pairs of lines is one: mostly the closer pair, and smooth in the weights.
+        squares = [jnp.square(jnp.maximum(each, 0.0) + ALIKE) for each in errors]
+        share = squares[1] / (squares[0] + squares[1])
+        steepness = share * least_slope + (1.0 - share) * most_slope
+        added = jnp.maximum(share * errors[0] + (1.0 - share) * errors[1], 0.0)
+        middle = 0.5 * (ends[0] + ends[1] - steepness * (least + most))
+        center = (steepness * center + middle) @ weights + biases
+        error = (jnp.abs(steepness) * error + added) @ jnp.abs(weights)
+        forms = jnp.swapaxes(jnp.swapaxes(steepness[..., None] * forms, 1, 2) @ weights, 1, 2)
+        mean, radius = (below + above) / 2 @ weights + biases, (above - below) / 2 @ jnp.abs(weights)
+        corners = [one[:, None] * other for one in (least_slope, most_slope) for other in (shallow, steep)]
+        slow, fast = reduce(jnp.minimum, corners), reduce(jnp.maximum, corners)
+        turn, spread = (slow + fast) / 2 @ weights, (fast - slow) / 2 @ jnp.abs(weights)
+        if len(direct):
+            forms = forms + direct.T
+            beside = jnp.broadcast_to(direct.T, forms.shape)
+            lowest, highest = -largest(-beside, low, high, groups), largest(beside, low, high, groups)
+            turn = turn + direct[np.array(columns, dtype=int)]
+        else:
+            lowest = highest = jnp.zeros_like(mean)
+        shallow, steep = turn - spread, turn + spread
+        by_intervals = (mean - radius + lowest, mean + radius + highest)
+        least = jnp.maximum(center - error - largest(-forms, low, high, groups), by_intervals[0])
+        most = jnp.minimum(center + error + largest(forms, low, high, groups), by_intervals[1])
+    derivatives = (jnp.swapaxes(shallow, 1, 2), jnp.swapaxes(steep, 1, 2))
+    return forms, center - error, center + error, (least, most), derivatives
