@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -32,12 +32,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ocbnn.errors import ModelError
-from ocbnn.model.boxes import Groups, Some, Space, largest
+from ocbnn.model.boxes import Groups, Some, Space
 from ocbnn.model.networks import ACTIVATIONS, MLP, AnyArray, Network
 from ocbnn.model.shapes import SHAPES, slope_span, span
 from ocbnn.model.terms import Distance, Strength
 from ocbnn.rules.bounding import Case, MarginBound
 from ocbnn.rules.constraint import Constraint
+from ocbnn.rules.margins import largest
 from ocbnn.rules.requirement import Units
 from ocbnn.schema import Schema
 
@@ -181,44 +182,51 @@ class Provable:
         """An upper bound of the margin on each box."""
         assert self.structure is not None
         w = jnp.asarray(w)
-        (low, high), *cases = jax.tree.map(lambda each: jnp.asarray(each, w.dtype), boxes.ends)
+        whole, *cases = (
+            _Box.of(jnp.asarray(low, w.dtype), jnp.asarray(high, w.dtype), self.space.groups)
+            for low, high in boxes.ends
+        )
         factor, slopes, constant = (
             jnp.asarray(each, w.dtype) for each in (boxes.factor, boxes.slopes, boxes.constant)
         )
-        layers, groups = self.network.unravel(w), self.space.groups
-        places = [each.derivative for each in self.structure.quantities]
-        columns = sorted({self.space.starts[place] for place in places if place is not None})
-        reach = partial(_reached, layers, self.network.activation, groups, tuple(columns))
+        layers, quantities = self.network.unravel(w), self.structure.quantities
+        columns = [self.space.starts[each] for each in self._derivatives]
         parts = []
-        for rows, shared, ends in zip(self._rows, self._shared, cases, strict=True):
-            begin, end = ends
-            forms, least, most, interval, steep = reach(jnp.asarray(rows, w.dtype), begin, end)
+        for rows, shared, box in zip(self._rows, self._shared, cases, strict=True):
+            found = _reached(layers, self.network.activation, columns, jnp.asarray(rows, w.dtype), box)
             if not shared.all():  # what is not shared with the other inputs is bounded by itself
-                own = jnp.where(shared, 0.0, forms)
-                forms = jnp.where(shared, forms, 0.0)
-                least = least - largest(-own, begin, end, groups)
-                most = most + largest(own, begin, end, groups)
-            parts.append((forms, least, most, interval[0], interval[1], steep[0], steep[1]))
-        forms, least, most, lowest, highest, shallow, steep = (sum(each) for each in zip(*parts, strict=True))
+                together = shared[:, None, None]
+                shift, radius = box.range(jnp.where(together, 0.0, found.forms))
+                found = found._replace(
+                    forms=jnp.where(together, found.forms, 0.0),
+                    center=found.center + shift,
+                    error=found.error + radius,
+                )
+            parts.append(found)
+        found = jax.tree.map(lambda *each: reduce(jnp.add, each), *parts)
         upper = []
-        for number, quantity in enumerate(self.structure.quantities):
-            row, size = quantity.row, factor[number][:, None]
-            limit = slopes[number][:, None]
-
-            def read(below: Array, above: Array, size: Array = size) -> Array:
-                return jnp.where(size > 0, size * above, size * below)[:, 0]
-
-            beside = largest(limit, low, high, groups)[:, 0]
+        for number, quantity in enumerate(quantities):
+            row, size = quantity.row, factor[number]
+            beside, limit = whole.scaled(slopes[number].T[..., None])
+            bound = constant[number] + beside[:, 0]
+            moved = jnp.add(*whole.range(limit))[:, 0]
             if quantity.derivative is not None:
-                place = columns.index(self.space.starts[quantity.derivative])
-                bound = read(shallow[:, row, place, None], steep[:, row, place, None]) + beside
-            else:
-                line = largest(size[..., None] * forms[:, row, None] + limit, low, high, groups)[:, 0]
-                by_lines = line + read(least[:, row, None], most[:, row, None])
-                by_intervals = beside + read(lowest[:, row, None], highest[:, row, None])
-                bound = jnp.minimum(by_lines, by_intervals)
-            upper.append(bound + constant[number])
+                place = self._derivatives.index(quantity.derivative)
+                steep = jnp.where(size > 0, found.steep[:, row, place], found.shallow[:, row, place])
+                bound = bound + moved + size * steep
+            elif not quantity.exact:
+                lines = jnp.add(*whole.range(size[:, None] * found.forms[..., row, None] + limit))[:, 0]
+                lines = lines + size * found.center[:, row] + jnp.abs(size) * found.error[:, row]
+                end = jnp.where(size > 0, found.most[:, row], found.least[:, row])
+                bound = bound + jnp.minimum(lines, moved + size * end)
+            upper.append(bound)
         return self.structure.margin(upper)
+
+    @cached_property
+    def _derivatives(self) -> list[int]:
+        """Columns by which derivatives are asked for."""
+        assert self.structure is not None
+        return sorted({each.derivative for each in self.structure.quantities if each.derivative is not None})
 
     @cached_property
     def _looseness(self) -> Any:
@@ -278,39 +286,73 @@ def _joined(parts: Sequence[Some]) -> Some:
     return Some(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
-Interval = tuple[Array, Array]
+class _Box(NamedTuple):
+    """Boxes as x = middle + radius · t with |t| <= 1; in a category's group x itself, where it may be 1."""
+
+    middle: Array  # (B, D)
+    radius: Array
+    possible: Array  # (B, D) of groups: whether this input may be 1
+    groups: Groups
+
+    @classmethod
+    def of(cls, low: Array, high: Array, groups: Groups) -> _Box:
+        grouped = np.zeros(low.shape[1], dtype=bool)
+        for start, stop in groups:
+            grouped[start:stop] = True
+        middle = jnp.where(grouped, 0.0, (low + high) / 2)
+        return cls(middle, jnp.where(grouped, 1.0, (high - low) / 2), high > 0, groups)
+
+    def scaled(self, forms: Float[Array, "D B n"]) -> tuple[Float[Array, "B n"], Float[Array, "D B n"]]:
+        """Forms of x as numbers and forms of t."""
+        middle, radius = self.middle.T[..., None], self.radius.T[..., None]
+        return jnp.sum(forms * middle, axis=0), forms * radius
+
+    def range(self, forms: Float[Array, "D B n"]) -> tuple[Float[Array, "B n"], Float[Array, "B n"]]:
+        """The middle and the radius of forms of t."""
+        radius, begin = jnp.zeros(forms.shape[1:], forms.dtype), 0
+        middle = radius
+        for start, stop in self.groups:
+            radius = radius + jnp.sum(jnp.abs(forms[begin:start]), axis=0)
+            possible, group = self.possible[:, None, start:stop], jnp.moveaxis(forms[start:stop], 0, -1)
+            most = largest(jnp.where(possible, group, -jnp.inf))
+            least = -largest(jnp.where(possible, -group, -jnp.inf))
+            middle, radius, begin = middle + (most + least) / 2, radius + (most - least) / 2, stop
+        return middle, radius + jnp.sum(jnp.abs(forms[begin:]), axis=0)
+
+
+class _Reached(NamedTuple):
+    """Rows of the outputs on each box: forms of t, center ± error; intervals, of derivatives too."""
+
+    forms: Array  # (D, B, R)
+    center: Array  # (B, R)
+    error: Array
+    least: Array
+    most: Array
+    shallow: Array  # (B, R, columns)
+    steep: Array
 
 
 def _reached(
     layers: Sequence[tuple[Array, Array]],
     activation: str,
-    groups: Groups,
-    columns: tuple[int, ...],
+    columns: Sequence[int],
     rows: Float[Array, "R outputs"],
-    low: Float[Array, "B D"],
-    high: Float[Array, "B D"],
-) -> tuple[Array, Array, Array, Interval, Interval]:
-    """Rows of the outputs on each box.
-
-    Returns:
-        Slopes of a line (B, R, D), what lies below and above beside it (B, R); the same as an interval; and
-        an interval of the derivatives (B, R, columns) by model inputs.
-    """
+    box: _Box,
+) -> _Reached:
     (first, biases), *rest = layers
-    outputs = rows.T
+    outputs, places = rows.T, np.array(columns, dtype=int)
     if not rest:
         first, biases = first @ outputs, biases @ outputs
-    boxes = len(low)
-    forms = jnp.broadcast_to(first.T, (boxes, *first.T.shape))
-    center = jnp.broadcast_to(biases, (boxes, len(biases)))
-    error = jnp.zeros_like(center)
-    least, most = center - largest(-forms, low, high, groups), center + largest(forms, low, high, groups)
+    boxes, inputs = box.middle.shape
+    forms = box.radius.T[..., None] * first[:, None]
+    center, error = box.middle @ first + biases, jnp.zeros((boxes, len(biases)), first.dtype)
+    middle, radius = box.range(forms)
+    least, most = center + middle - radius, center + middle + radius
     # Derivatives by the columns that are asked for, one behind the other.
-    slope = jnp.broadcast_to(first[np.array(columns, dtype=int)], (boxes, len(columns), first.shape[1]))
-    shallow = steep = slope
+    shallow = steep = jnp.broadcast_to(first[places], (boxes, len(places), first.shape[1]))
     function = ACTIVATIONS[activation].function
     for number, (weights, biases) in enumerate(rest, start=1):
-        units, direct = forms.shape[1], weights[:0]
+        units, direct = forms.shape[2], weights[:0]
         if weights.shape[0] > units:  # the last layer reads the inputs too
             weights, direct = weights[:units], weights[units:]
         if number == len(rest):
@@ -325,26 +367,24 @@ def _reached(
         # Any mean of two such pairs of lines is one: mostly the closer pair, and smooth in the weights.
         squares = [jnp.square(jnp.maximum(each, 0.0) + ALIKE) for each in errors]
         share = squares[1] / (squares[0] + squares[1])
-        steepness = share * least_slope + (1.0 - share) * most_slope
+        slope = share * least_slope + (1.0 - share) * most_slope
         added = jnp.maximum(share * errors[0] + (1.0 - share) * errors[1], 0.0)
-        middle = 0.5 * (ends[0] + ends[1] - steepness * (least + most))
-        center = (steepness * center + middle) @ weights + biases
-        error = (jnp.abs(steepness) * error + added) @ jnp.abs(weights)
-        forms = jnp.swapaxes(jnp.swapaxes(steepness[..., None] * forms, 1, 2) @ weights, 1, 2)
-        mean, radius = (below + above) / 2 @ weights + biases, (above - below) / 2 @ jnp.abs(weights)
+        offset = 0.5 * (ends[0] + ends[1] - slope * (least + most))
+        size = jnp.abs(weights)
+        center = (slope * center + offset) @ weights + biases
+        error = (jnp.abs(slope) * error + added) @ size
+        forms = (slope * forms) @ weights
+        mean, apart = (below + above) / 2 @ weights + biases, (above - below) / 2 @ size
         corners = [one[:, None] * other for one in (least_slope, most_slope) for other in (shallow, steep)]
         slow, fast = reduce(jnp.minimum, corners), reduce(jnp.maximum, corners)
-        turn, spread = (slow + fast) / 2 @ weights, (fast - slow) / 2 @ jnp.abs(weights)
+        turn, spread = (slow + fast) / 2 @ weights, (fast - slow) / 2 @ size
         if len(direct):
-            forms = forms + direct.T
-            beside = jnp.broadcast_to(direct.T, forms.shape)
-            lowest, highest = -largest(-beside, low, high, groups), largest(beside, low, high, groups)
-            turn = turn + direct[np.array(columns, dtype=int)]
-        else:
-            lowest = highest = jnp.zeros_like(mean)
+            beside, linear = box.scaled(jnp.broadcast_to(direct[:, None], (inputs, boxes, direct.shape[1])))
+            shift, radius = box.range(linear)
+            center, forms, turn = center + beside, forms + linear, turn + direct[places]
+            mean, apart = mean + beside + shift, apart + radius
+        middle, radius = box.range(forms)
         shallow, steep = turn - spread, turn + spread
-        by_intervals = (mean - radius + lowest, mean + radius + highest)
-        least = jnp.maximum(center - error - largest(-forms, low, high, groups), by_intervals[0])
-        most = jnp.minimum(center + error + largest(forms, low, high, groups), by_intervals[1])
-    derivatives = (jnp.swapaxes(shallow, 1, 2), jnp.swapaxes(steep, 1, 2))
-    return forms, center - error, center + error, (least, most), derivatives
+        least = jnp.maximum(center + middle - error - radius, mean - apart)
+        most = jnp.minimum(center + middle + error + radius, mean + apart)
+    return _Reached(forms, center, error, least, most, jnp.swapaxes(shallow, 1, 2), jnp.swapaxes(steep, 1, 2))
