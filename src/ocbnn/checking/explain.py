@@ -20,6 +20,12 @@ SHOWN_ROWS = 3
 
 def not_shown_reason(rule: RuleTerm, check: RuleCheck) -> str:
     """What the draws, and rows of groups, leave open, and what would close it."""
+    if check.asked == "proved":
+        return (
+            f"{_shown(check)} of draws are not proved to keep it everywhere, against the tolerance "
+            f"{rule.tolerance:g}: prove with a larger budget, declare narrower bounds of the columns, "
+            "give a smaller network, or raise its tolerance"
+        )
     rows, further = (" and the rows of the groups", ", give more rows") if check.counts_rows else ("", "")
     return (
         f"violation {_shown(check)} {_level(check)} against the tolerance {rule.tolerance:g} is not "

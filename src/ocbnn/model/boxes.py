@@ -103,7 +103,9 @@ class Space:
 
     def boxes(self, some: Some) -> Boxes:
         """As kinds take them."""
-        return Boxes(some.low, some.high, self.schema)
+        _, low, high = self.roots
+        whole = (low.min(axis=0), high.max(axis=0)) if self.count else None
+        return Boxes(some.low, some.high, self.schema, whole)
 
     # Model units --------------------------------------------------------------------------------------------
 

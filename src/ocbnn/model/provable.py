@@ -12,8 +12,8 @@ error beside it:
 
     z(x) = A x + c ± e on the box,   f(z) = s z + m ± b
 
-With s the least or the largest f′ there, f − s z rises or falls, so that its ends are its extremes. Beside lines
-there are intervals, and the tighter counts. Slopes of the outputs are intervals of products. Rounding is left to the proof, which judges afterwards with bounds of its own.
+With s the least or the largest f′ there, f − s z rises or falls, so that its ends are its extremes. Where a
+quantity is affine in outputs its line is compared with intervals, and the tighter counts. Slopes of the outputs are intervals of products. Rounding is left to the proof, which judges afterwards with bounds of its own.
 
 Boxes are chosen by draws: the box whose bound is loosest is cut, along the column that helps most, until there are
 as many as there shall be (`partition`). Only the box counts, not a half-space or formula that cuts a part of it off.
@@ -230,17 +230,18 @@ class Provable:
 
     @cached_property
     def _looseness(self) -> Any:
-        """By how much bounds exceed 0, on average over draws, box by box."""
+        """Bounds on average over draws, box by box."""
 
         def looseness(draws: Array, boxes: RuleBoxes) -> Array:
-            return jnp.mean(jax.nn.relu(jax.vmap(lambda w: self.margins(w, boxes))(draws)), axis=0)
+            return jnp.mean(jax.vmap(lambda w: self.margins(w, boxes))(draws), axis=0)
 
         return jax.jit(looseness)
 
     def partition(self, draws: Float[np.ndarray, "S size"], count: int = BOXES) -> RuleBoxes:
-        """At most so many boxes, which together are the region, fine where bounds of these draws are loose.
+        """So many boxes, which together are the region, fine where bounds of these draws are high.
 
-        A box is worth cutting by how far its bounds are from the rule, on average over the draws.
+        Fewer where nothing is left to cut, but never because bounds are low enough: coarser boxes would ask
+        for more of functions than they need to.
         """
         some, weights = self.space.roots, np.asarray(draws)
         columns = some.low.shape[1]
@@ -253,7 +254,7 @@ class Provable:
             ]
             # What is not a number is as loose as can be.
             whole = np.nan_to_num(np.concatenate(found), nan=1e30, posinf=1e30)[: len(boxes.part)]
-            return np.where(self.space.outside(boxes), 0.0, whole)
+            return np.where(self.space.outside(boxes), -np.inf, whole)
 
         known = scores(some)
         while len(known) < count:
@@ -261,7 +262,7 @@ class Provable:
             possible = np.asarray(np.isfinite(first).any(axis=1))
             worst = np.argsort(np.where(possible, -known, np.inf), kind="stable")
             worst = worst[: min(CUT_TOGETHER, count - len(known))]
-            worst = worst[(known[worst] > 0) & possible[worst]]
+            worst = worst[np.isfinite(known[worst]) & possible[worst]]
             if not len(worst):
                 break
             # Every way to cut each of them: the lower halves, then the upper ones.
@@ -383,8 +384,8 @@ def _reached(
             shift, radius = box.range(linear)
             center, forms, turn = center + beside, forms + linear, turn + direct[places]
             mean, apart = mean + beside + shift, apart + radius
-        middle, radius = box.range(forms)
         shallow, steep = turn - spread, turn + spread
-        least = jnp.maximum(center + middle - error - radius, mean - apart)
-        most = jnp.minimum(center + middle + error + radius, mean + apart)
+        # Lines would tighten these too on small boxes, but not on as few as there are here, and a gradient takes
+        # seven times as long.
+        least, most = mean - apart, mean + apart
     return _Reached(forms, center, error, least, most, jnp.swapaxes(shallow, 1, 2), jnp.swapaxes(steep, 1, 2))

@@ -4,7 +4,7 @@
 are in `model/boxes.py` and `model/shapes.py`) · `results.py` what is said · `certificate.py` how it is saved.
 """  # noqa: E501
 
-from ocbnn.proof.prove import prove, verify_proof, with_proofs
+from ocbnn.proof.prove import asked_proofs, prove, verify_proof, with_proofs
 from ocbnn.proof.results import PROVED, REFUTED, REJECTED, UNDECIDED, Proofs, RuleProof
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "UNDECIDED",
     "Proofs",
     "RuleProof",
+    "asked_proofs",
     "prove",
     "verify_proof",
     "with_proofs",

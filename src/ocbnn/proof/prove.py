@@ -83,6 +83,19 @@ def prove(
     return Proofs(tuple(found), _figure(drawn, share, confidence))
 
 
+def asked_proofs(
+    drawn: Drawn,
+    rules: Sequence[Rule] | None = None,
+    known: Proofs | None = None,
+    *,
+    key: int = 0,
+    progress: bool | Report = False,
+) -> Proofs | None:
+    """What is known to be proved, else the proofs of those rules that ask for one; None where none does."""
+    asked = [term for term in as_rule_terms(drawn, rules) if term.rule.is_proved]
+    return prove(drawn, asked, key=key, progress=progress) if known is None and asked else known
+
+
 def _figure(drawn: Drawn, share: np.ndarray, confidence: float) -> Figure:
     return share_figure(
         share.astype(float), drawn.mask, has_chains=drawn.has_chains, draws=drawn.draws, confidence=confidence
@@ -119,7 +132,7 @@ def _decided(
     shown = shown_by_form(drawn.model, term.rule, drawn.flat)
     by_form = shown is not None and bool(shown.all())
     rows = None if by_form else _margins_of_rows(drawn, term, drawn.flat)
-    found, over, reason = np.zeros((0, len(term.schema.columns))), "", ""
+    over, reason = "", ""
     if by_form:
         status = np.full(len(drawn.flat), PROVED, dtype=np.int8)
         over = "all inputs, by construction: the weights of every draw have the signs that it asks for"
@@ -132,7 +145,6 @@ def _decided(
         bounder = Bounder.of(drawn, term)
         reason, over = _unprovable(bounder), bounder.space.words()
         outcome = _searched(bounder, key, boxes, seconds, started, report, reason)
-        found = np.array(list(outcome.points.values())).reshape(len(outcome.points), -1)
     status = np.full(drawn.mask.shape, REJECTED, dtype=np.int32)
     status[drawn.mask] = outcome.status
     remaining = np.zeros(drawn.mask.shape)
@@ -151,7 +163,8 @@ def _decided(
         reason=reason,
         cuts=outcome.certificate(),
     )
-    return proof, found
+    width = len(term.schema.columns) + term.rule.requirement.coordinates
+    return proof, np.array(list(outcome.points.values())).reshape(-1, width)
 
 
 def _searched(

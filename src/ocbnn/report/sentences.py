@@ -125,7 +125,7 @@ def headline(checks: Sequence[RuleCheck], level: Level | None = None) -> str:
         levels = [each for each in LEVELS if each in asked or each == "worst case found"]
         averaged = []
     if len(set(asked)) > 1:
-        where = ", each as it asks: on average or in the worst case found"
+        where = f", each as it asks: {' or '.join(IN_WORDS[each] for each in levels)}"
     else:
         where = " " + " and ".join(IN_WORDS[each] for each in levels)
     count_of = len(checks)
@@ -167,11 +167,17 @@ def _worst_sentence(checks: Sequence[RuleCheck]) -> str:
     return f"{words}; enforcement makes that impossible." if can_be_enforced else f"{words}."
 
 
+UNMET: dict[Level, str] = {
+    "on average": "violated in {} of checks",
+    "worst case found": "violated in {} of draws at the worst case found",
+    "proved": "not proved of {} of draws",
+}
+
+
 def _rule_sentences(evidence: Evidence) -> list[str]:
     said = [
-        f"“{rule.name}” is violated in {percent(rule.check.violation.value)} of "
-        f"{'checks' if rule.check.asked == 'on average' else 'draws at the worst case found'}; its tolerance "
-        f"is {percent(rule.check.tolerance)}."
+        f"“{rule.name}” is {UNMET[rule.check.asked].format(percent(rule.check.violation.value))}; its "
+        f"tolerance is {percent(rule.check.tolerance)}."
         for rule in evidence.rules
         if rule.check.verdict == "unmet" and not rule.is_predictive
     ]

@@ -51,6 +51,7 @@ class Boxes:
     low: Floats  # (B, Q)
     high: Floats
     schema: Schema
+    whole: tuple[Floats, Floats] | None = None  # ends (Q,) of the whole region
 
     def __len__(self) -> int:
         return len(self.low)
@@ -241,9 +242,14 @@ def shifted(reading: Reading | None, amount: float) -> Reading | None:
 
 def at_value(boxes: Boxes, name: str, value: float) -> Case:
     """The boxes with one column at one value."""
+    return between(boxes, name, value, value)
+
+
+def between(boxes: Boxes, name: str, first: float | Floats, last: float | Floats) -> Case:
+    """The boxes with one column between other ends, whatever it is in the box."""
     index = boxes.schema.index(name)
     low, high, same = boxes.low.copy(), boxes.high.copy(), np.ones(boxes.low.shape[1], dtype=bool)
-    low[:, index] = high[:, index] = value
+    low[:, index], high[:, index] = first, last
     same[index] = False
     return Case(Boxes(low, high, boxes.schema), same)
 
