@@ -18,7 +18,6 @@ from jaxtyping import Array, Float
 
 from ocbnn.errors import InferenceError
 from ocbnn.model import Data, Model
-from ocbnn.model.boxes import Some
 from ocbnn.model.conditional import RulePoints, RuleTerm
 from ocbnn.model.networks import MLP
 from ocbnn.model.outputs import enabled_precision
@@ -279,8 +278,7 @@ class Prepared:
             arrays[f"nodes.{index}"] = np.asarray(nodes.coded)
             arrays[f"node_weights.{index}"] = np.asarray(nodes.weights)
             if points.boxes is not None:
-                part, low, high = points.boxes.some
-                arrays[f"boxes.{index}"] = np.concatenate([part[:, None], low, high], axis=1)
+                arrays[f"boxes.{index}"] = points.boxes.table
         for group, leaves in enumerate(self.tunings):
             arrays |= {f"tuning.{group}.{place}": np.asarray(leaf) for place, leaf in enumerate(leaves)}
         return arrays
@@ -293,10 +291,7 @@ class Prepared:
         for index, rule in enumerate(model.terms):
             strength = float(strengths.values[index])
             if rule.provable is not None:
-                part, low, high = np.split(
-                    arrays[f"boxes.{index}"], [1, 1 + len(rule.schema.columns)], axis=1
-                )
-                boxes = rule.provable.at(Some(part[:, 0].astype(int), low, high))
+                boxes = rule.provable.of_table(arrays[f"boxes.{index}"])
                 rule = replace(rule, points=rule.points._replace(boxes=boxes))
             points = rule.at(arrays[f"points.{index}"], weights=arrays[f"weights.{index}"], strength=strength)
             rules.append(replace(rule, points=points))

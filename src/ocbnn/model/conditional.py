@@ -140,9 +140,7 @@ class RuleTerm:
             )
         if points < 1:
             raise ModelError(f"{_named(rule, schema)} needs at least one point, not {points}.")
-        # The scale is part of what the rule means: it must not move with data, key or number of points.
-        reference = rule_points(seed_for(0, "reference"), rule, schema, None, REFERENCE_POINTS)
-        demand = _placed(rule, schema, reference, None, "mean", strength).demand
+        demand = _reference(rule, schema)
         if not chosen.scores(requirement, demand):
             suited = ", ".join(repr(t.name) for t in TERMS.values() if t.scores(requirement, demand))
             raise ModelError(
@@ -195,10 +193,8 @@ class RuleTerm:
         Raises:
             ModelError: the rule cannot be proved of this network.
         """
-        demand = self.points.demand
-        provable = Provable.of(
-            self.rule, self.schema, network, Distance(self.rule.requirement.scale(demand), 0.0)
-        )
+        scale = self.rule.requirement.scale(_reference(self.rule, self.schema))
+        provable = Provable.of(self.rule, self.schema, network, Distance(scale, 0.0))
         boxes = provable.at(provable.space.roots)
         return replace(self, provable=provable, points=self.points._replace(boxes=boxes))
 
@@ -347,6 +343,15 @@ def _chosen_term(rule: Constraint, term: Term | str | None) -> Term:
     if term not in TERMS:
         raise ModelError(f"There is no term {term!r}; choose one of {', '.join(TERMS)}.")
     return TERMS[term]
+
+
+def _reference(rule: Constraint, schema: Schema) -> Any:
+    """What the rule asks at a fixed set of points.
+
+    The scale is part of what the rule means: it must not move with data, key or number of points.
+    """
+    points = rule_points(seed_for(0, "reference"), rule, schema, None, REFERENCE_POINTS)
+    return _placed(rule, schema, points, None, "mean", 1.0).demand
 
 
 def _placed(

@@ -67,6 +67,12 @@ class RuleBoxes(NamedTuple):
         counts = np.flatnonzero(np.asarray(self.weights) > 0)
         return Some(*(np.asarray(each)[counts] for each in (self.part, self.low, self.high)))
 
+    @property
+    def table(self) -> Float[np.ndarray, "B columns"]:
+        """The boxes that count, to be kept: part, low and high ends."""
+        part, low, high = self.some
+        return np.concatenate([part[:, None], low, high], axis=1)
+
 
 def network_rows(rows: np.ndarray, outputs: int, classes: int) -> np.ndarray:
     """Rows over y, or over a logit for each class, as rows over the network's outputs."""
@@ -172,6 +178,19 @@ class Provable:
             np.stack([each.constant for each in quantities]) + linear.constant.T,
             weights,
         )
+
+    def of_table(self, table: Float[np.ndarray, "B columns"]) -> RuleBoxes:
+        """The boxes that `RuleBoxes.table` gave.
+
+        Raises:
+            ModelError: they are not boxes of the region.
+        """
+        columns = len(self.schema.columns)
+        part, low, high = np.split(np.asarray(table, dtype=float), [1, 1 + columns], axis=1)
+        known = np.isin(part, np.arange(self.space.count)).all() and (low <= high).all()
+        if not (known and 0 < len(table) <= BOXES and high.shape == low.shape):
+            raise ModelError(f"The boxes of the rule `{self.rule.text(self.schema)}` are none of its region.")
+        return self.at(Some(part[:, 0].astype(int), low, high))
 
     def log_density(self, w: Float[Array, " size"], boxes: RuleBoxes, strength: Strength) -> Float[Array, ""]:
         """What the bounds on all boxes add to the log-density of the network's weights."""
@@ -385,7 +404,6 @@ def _reached(
             center, forms, turn = center + beside, forms + linear, turn + direct[places]
             mean, apart = mean + beside + shift, apart + radius
         shallow, steep = turn - spread, turn + spread
-        # Lines would tighten these too on small boxes, but not on as few as there are here, and a gradient takes
-        # seven times as long.
+        # Lines would tighten these on small boxes, but hardly on as few as these, at seven times the cost.
         least, most = mean - apart, mean + apart
     return _Reached(forms, center, error, least, most, jnp.swapaxes(shallow, 1, 2), jnp.swapaxes(steep, 1, 2))
