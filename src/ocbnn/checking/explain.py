@@ -45,7 +45,7 @@ def unmet_reason(
         alone: the check of networks fitted to this rule only, where that says anything.
         found: whether its strength was searched for.
     """
-    said = f"violation {_shown(check)} {_level(check)} exceeds the tolerance {rule.tolerance:g}"
+    said = _exceeding(rule, check)
     other = contradicting_rule(model, rule)
     if other:
         return f"{said}; {other}: no network can obey both; correct one of them, or restrict its region"
@@ -72,7 +72,7 @@ def unmet_reason(
 
 def learnt_unmet_reason(model: Model, rule: RuleTerm, check: RuleCheck) -> str:
     """Why a rule that the base prior has learnt is not met under these data, and what can be done."""
-    said = f"violation {_shown(check)} {_level(check)} exceeds the tolerance {rule.tolerance:g}"
+    said = _exceeding(rule, check)
     rows = contradicting_rows(model, rule)
     conflict = f"it conflicts with {rows}; " if rows.against else ""
     return (
@@ -159,6 +159,15 @@ def rows_against(rule: RuleTerm, coded: np.ndarray, outcomes: np.ndarray) -> Row
         for case, value in zip(cases, said, strict=True)
     )
     return RowsAgainst(len(inside), len(against), words, unknown)
+
+
+def _exceeding(rule: RuleTerm, check: RuleCheck) -> str:
+    if check.asked == "proved" and check.draws_unproved is not None:
+        return (
+            f"{_shown(check)} of draws are not proved to keep it everywhere, and more are refuted than the "
+            f"tolerance {rule.tolerance:g} accepts"
+        )
+    return f"violation {_shown(check)} {_level(check)} exceeds the tolerance {rule.tolerance:g}"
 
 
 def _said(check: RuleCheck) -> tuple[Figure, Level]:

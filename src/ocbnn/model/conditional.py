@@ -194,7 +194,7 @@ class RuleTerm:
             ModelError: the rule cannot be proved of this network.
         """
         scale = self.rule.requirement.scale(_reference(self.rule, self.schema))
-        provable = Provable.of(self.rule, self.schema, network, Distance(scale, 0.0))
+        provable = Provable.of(self.rule, self.schema, network, Distance(scale))
         boxes = provable.at(provable.space.roots)
         return replace(self, provable=provable, points=self.points._replace(boxes=boxes))
 

@@ -3,7 +3,7 @@
 A network that keeps a rule at points is seldom one that can be proved to keep it everywhere: bounds of its margin
 over boxes are loose where it bends. So a rule that is to be proved has a second term, on bounds themselves,
 
-    −Σ_b weight_b · wall(upper bound of the margin on box b)
+    −Σ_b wall(upper bound of the margin on box b)
 
 over a fixed number of boxes that together are the rule's region. A kind says how its margin is bounded
 (`Requirement.bound`), here as in a proof. The bounds are cheaper than those of a proof, as every gradient takes them:
@@ -156,10 +156,13 @@ class Provable:
         return [np.repeat(case.same, widths) for case in self._cases(self.structure, self.space.roots)]
 
     def at(self, some: Some, count: int = BOXES) -> RuleBoxes:
-        """These boxes, each counting alike, and so many in all: what is added counts for nothing."""
+        """These boxes, each counting 1, and so many in all: what is added counts for nothing.
+
+        Every box has to be bounded. A mean over boxes would be powerless against one of them.
+        """
         inside = ~self.space.outside(some)
         weights = np.zeros(max(count, len(some.part)))
-        weights[: len(some.part)] = inside / max(inside.sum(), 1)
+        weights[: len(some.part)] = inside
         some = some.take(np.minimum(np.arange(len(weights)), len(some.part) - 1))
         bound = self._bound(some)
         assert bound is not None
