@@ -170,7 +170,7 @@ def _worst_sentence(checks: Sequence[RuleCheck]) -> str:
 UNMET: dict[Level, str] = {
     "on average": "violated in {} of checks",
     "worst case found": "violated in {} of draws at the worst case found",
-    "proved": "not proved of {} of draws",
+    "proved": "not proved of {} of draws, and more are refuted than it accepts",
 }
 
 
@@ -290,6 +290,8 @@ def rule_sentence(rule: RuleFacts, draws: int) -> str:
         first = f"At {check.points:,} cases, predictions differ from what it asks for by {share} on average"
     elif check.asked == "on average":
         first = f"Violated in {share} of checks ({check.points:,} cases × {draws:,} draws)"
+    elif check.asked == "proved" and check.draws_unproved is not None:
+        first = f"Not proved of {share} of draws; every other one satisfies it at every input"
     else:
         first = f"Violated by {share} of draws in the worst case found"
     level = IN_WORDS[check.asked]
@@ -301,6 +303,12 @@ def rule_sentence(rule: RuleFacts, draws: int) -> str:
         "Not shown: the tolerance lies inside the interval, so these figures neither confirm nor refute the "
         f"rule. More draws{' or rows' if check.counts_rows else ''} would narrow the interval."
     )
+    if check.asked == "proved":
+        verdicts["unmet"] = "Unmet: more draws are refuted than it accepts."
+        unclear = (
+            "Not shown: draws that are undecided may satisfy it. A larger budget, narrower bounds of the columns "
+            "or a smaller network would decide more of them."
+        )
     return f"{first}; {ends}. {verdicts.get(check.verdict, unclear)}{_other_levels(check)}"
 
 
