@@ -88,7 +88,7 @@ def test_functions_about_classes_see_one_more_axis():
     assert demand.scale.shape == demand.center.shape == (2, 1)
 
 
-@pytest.mark.parametrize("holds", ["on average", "everywhere"])
+@pytest.mark.parametrize("holds", ["on average", "everywhere", "proved"])
 def test_a_rule_says_where_its_tolerance_holds(holds):
     assert parse_rule("always y > 0", LINE).holds == "on average"
     rule = parse_rule("always y > 0", LINE, holds=holds)
@@ -96,8 +96,8 @@ def test_a_rule_says_where_its_tolerance_holds(holds):
     assert Constraint.from_functions(Everywhere(), above, holds=holds).holds == holds
 
 
-def test_only_the_two_words_are_known():
-    with pytest.raises(RuleError, match="`on average` or `everywhere`; got 'always'"):
+def test_only_the_three_words_are_known():
+    with pytest.raises(RuleError, match="`on average`, `everywhere` or `proved`; got 'always'"):
         parse_rule("always y > 0", LINE, holds="always")
 
 

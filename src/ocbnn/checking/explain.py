@@ -21,9 +21,14 @@ SHOWN_ROWS = 3
 def not_shown_reason(rule: RuleTerm, check: RuleCheck) -> str:
     """What the draws, and rows of groups, leave open, and what would close it."""
     if check.asked == "proved":
-        return (
+        said = (
             f"{_shown(check)} of draws are not proved to keep it everywhere, against the tolerance "
-            f"{rule.tolerance:g}: prove with a larger budget, declare narrower bounds of the columns, "
+            f"{rule.tolerance:g}"
+        )
+        if check.violation.value <= check.tolerance:
+            return f"{said}, which is not decided by {_effective(check)}: draw more, or raise its tolerance"
+        return (
+            f"{said}: prove with a larger budget, declare narrower bounds of the columns, "
             "give a smaller network, or raise its tolerance"
         )
     rows, further = (" and the rows of the groups", ", give more rows") if check.counts_rows else ("", "")

@@ -306,7 +306,7 @@ def rule_sentence(rule: RuleFacts, draws: int) -> str:
     if check.asked == "proved":
         verdicts["unmet"] = "Unmet: more draws are refuted than it accepts."
         unclear = (
-            "Not shown: draws that are undecided may satisfy it. A larger budget, narrower bounds of the columns "
+            "Not shown: undecided draws may satisfy it. A larger budget, narrower bounds of the columns "
             "or a smaller network would decide more of them."
         )
     return f"{first}; {ends}. {verdicts.get(check.verdict, unclear)}{_other_levels(check)}"
