@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from ocbnn.inference import Result, infer
-from ocbnn.inference.progress import Tick
+from ocbnn.progress import Tick
 from small_runs import QUICK, SHORT, figure_1b
 
 

@@ -22,10 +22,10 @@ from ocbnn.inference.engines.base import Info
 from ocbnn.inference.engines.bbb import Bbb
 from ocbnn.inference.engines.ensemble import Ensemble
 from ocbnn.inference.engines.hmc import Hmc
-from ocbnn.inference.progress import Tick
 from ocbnn.model import Model
 from ocbnn.model.networks import MLP, FunctionNetwork
 from ocbnn.model.priors import IsotropicGaussian, LayerScales
+from ocbnn.progress import Tick
 from small_runs import QUICK, SHORT, X, figure_1b
 
 DRAWS = 60

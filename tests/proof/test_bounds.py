@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from ocbnn.errors import ModelError
+from ocbnn.model.boxes import UNIT, largest
 from ocbnn.model.networks import ACTIVATIONS as KNOWN
 from ocbnn.model.networks import MLP, FunctionNetwork
 from ocbnn.model.outputs import precision
-from ocbnn.proof.bounds import UNIT, Spread, largest
-from ocbnn.proof.shapes import ELEMENTARY, SHAPES, slope_span, span
+from ocbnn.model.shapes import ELEMENTARY, SHAPES, slope_span, span
+from ocbnn.proof.bounds import Spread
 from proof.networks import ACTIVATIONS, ROWS, boxes, draws, network, points_in, values
 
 mpmath.mp.dps = 40

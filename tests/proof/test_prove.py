@@ -13,8 +13,9 @@ from ocbnn.errors import OCBNNError
 from ocbnn.model import Model
 from ocbnn.posterior import Posterior
 from ocbnn.posterior.allowed import EnforcementError
+from ocbnn.posterior.enforce import keep_proved
 from ocbnn.posterior.predict import predict
-from ocbnn.proof import PROVED, REFUTED, UNDECIDED, keep_proved, prove, verify_proof, with_proofs
+from ocbnn.proof import PROVED, REFUTED, UNDECIDED, prove, verify_proof, with_proofs
 from ocbnn.regions import Everywhere
 from ocbnn.rules.constraint import Constraint
 from ocbnn.schema import Column, Schema, Target

@@ -88,17 +88,18 @@ def test_functions_about_classes_see_one_more_axis():
     assert demand.scale.shape == demand.center.shape == (2, 1)
 
 
-@pytest.mark.parametrize("holds", ["on average", "everywhere", "over rows"])
+@pytest.mark.parametrize("holds", ["on average", "everywhere", "over rows", "proved"])
 def test_a_rule_says_where_its_tolerance_holds(holds):
     assert parse_rule("always y > 0", LINE).holds == "on average"
     rule = parse_rule("always y > 0", LINE, holds=holds)
-    assert rule.is_everywhere is (holds != "on average")
+    assert rule.is_strict is (holds != "on average")
+    assert rule.is_everywhere is (holds in ("everywhere", "over rows"))
     assert rule.is_over_rows is (holds == "over rows")
     assert Constraint.from_functions(Everywhere(), above, holds=holds).holds == holds
 
 
-def test_only_the_two_words_are_known():
-    with pytest.raises(RuleError, match="`on average`, `everywhere` or `over rows`; got 'always'"):
+def test_only_these_words_are_known():
+    with pytest.raises(RuleError, match="`everywhere`, `over rows` or `proved`; got 'always'"):
         parse_rule("always y > 0", LINE, holds="always")
 
 

@@ -217,5 +217,6 @@ def test_where_a_rule_holds_is_written_and_read_again(write, holds):
 
 def test_another_word_for_where_it_holds_is_refused_with_its_line(write):
     error = refused(write("- rule: always action = 1\n  holds: sometimes\n"))
-    assert "`holds` of rule 1 is `on average`, `everywhere` or `over rows`, not `sometimes`" in str(error)
+    known = "`on average`, `everywhere`, `over rows` or `proved`"
+    assert f"`holds` of rule 1 is {known}, not `sometimes`" in str(error)
     assert error.line == 2

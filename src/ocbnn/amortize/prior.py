@@ -405,7 +405,7 @@ def _unpack_prior(folder: Folder) -> AmortizedPrior:
             pack.require_shapes(declared, shapes)
 
         arrays = folder.arrays(ARRAYS, fit, LARGEST_ARRAYS)
-        terms = pack.unpack_terms(stored.rules, rules, schema, arrays)
+        terms = pack.unpack_terms(stored.rules, rules, schema, network, arrays)
         prior = unpack_amortized(stored.learnt, arrays, terms, schema, network)
         if len(prior.learnt) != len(terms):
             raise FileError("The rules that the prior has learnt are not those of its findings.")

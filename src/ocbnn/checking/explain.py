@@ -20,6 +20,17 @@ SHOWN_ROWS = 3
 
 def not_shown_reason(rule: RuleTerm, check: RuleCheck) -> str:
     """What the draws, and rows of groups, leave open, and what would close it."""
+    if check.asked == "proved":
+        said = (
+            f"{_shown(check)} of draws are not proved to keep it everywhere, against the tolerance "
+            f"{rule.tolerance:g}"
+        )
+        if check.violation.value <= check.tolerance:
+            return f"{said}, which is not decided by {_effective(check)}: draw more, or raise its tolerance"
+        return (
+            f"{said}: prove with a larger budget, declare narrower bounds of the columns, "
+            "give a smaller network, or raise its tolerance"
+        )
     rows, further = (" and the rows of the groups", ", give more rows") if check.counts_rows else ("", "")
     return (
         f"violation {_shown(check)} {_level(check)} against the tolerance {rule.tolerance:g} is not "
@@ -39,7 +50,7 @@ def unmet_reason(
         alone: the check of networks fitted to this rule only, where that says anything.
         found: whether its strength was searched for.
     """
-    said = f"violation {_shown(check)} {_level(check)} exceeds the tolerance {rule.tolerance:g}"
+    said = _exceeding(rule, check)
     other = contradicting_rule(model, rule)
     if other:
         return f"{said}; {other}: no network can obey both; correct one of them, or restrict its region"
@@ -66,7 +77,7 @@ def unmet_reason(
 
 def learnt_unmet_reason(model: Model, rule: RuleTerm, check: RuleCheck) -> str:
     """Why a rule that the base prior has learnt is not met under these data, and what can be done."""
-    said = f"violation {_shown(check)} {_level(check)} exceeds the tolerance {rule.tolerance:g}"
+    said = _exceeding(rule, check)
     rows = contradicting_rows(model, rule)
     conflict = f"it conflicts with {rows}; " if rows.against else ""
     return (
@@ -153,6 +164,15 @@ def rows_against(rule: RuleTerm, coded: np.ndarray, outcomes: np.ndarray) -> Row
         for case, value in zip(cases, said, strict=True)
     )
     return RowsAgainst(len(inside), len(against), words, unknown)
+
+
+def _exceeding(rule: RuleTerm, check: RuleCheck) -> str:
+    if check.asked == "proved" and check.draws_unproved is not None:
+        return (
+            f"{_shown(check)} of draws are not proved to keep it everywhere, and more are refuted than the "
+            f"tolerance {rule.tolerance:g} accepts"
+        )
+    return f"violation {_shown(check)} {_level(check)} exceeds the tolerance {rule.tolerance:g}"
 
 
 def _said(check: RuleCheck) -> tuple[Figure, Level]:

@@ -121,8 +121,13 @@ class RuleCheck:
 
     @property
     def violation(self) -> Figure:
-        """The figure that the verdict is about: on average over the region, or in the worst case found."""
-        return self.worst if self.asked == "worst case found" else self.average
+        """The figure that the verdict is about: on average over the region, in the worst case, or by proof.
+
+        Where a proof is asked for and was not made, it is the worst case found.
+        """
+        if self.asked == "proved" and self.draws_unproved is not None:
+            return self.draws_unproved
+        return self.average if self.asked == "on average" else self.worst
 
     @property
     def average(self) -> Figure:

@@ -47,12 +47,14 @@ from ocbnn.checking.results import (
     GroupFigures,
     Level,
     RuleCheck,
+    Verdict,
     together,
     verdict,
 )
 from ocbnn.checking.search import climb, farthest, searchable
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.outputs import shown_by_form
+from ocbnn.rules.constraint import Holds
 from ocbnn.rules.margins import Placed
 from ocbnn.seeds import seed_for
 
@@ -243,8 +245,8 @@ def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckO
     average, at_worst = verdict(epsilon, term.tolerance), verdict(worst, term.tolerance)
     if average == "unmet":  # no mean is above its maximum
         at_worst = "unmet"
-    asked: Level = "worst case found" if term.rule.is_everywhere else "on average"
-    if asked == "worst case found":
+    asked: Level = ASKED[term.rule.holds]
+    if asked != "on average":
         spread, effective, error_of_points = found.at_worst[split.estimating].std(), worst.effective, 0.0
     else:
         spread, effective = found.share[kept].std(), epsilon.effective
@@ -252,7 +254,7 @@ def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckO
         name=rule_name(term),
         text=term.rule.text(term.schema),
         tolerance=term.tolerance,
-        verdict=average if asked == "on average" else at_worst,
+        verdict=_verdict(asked, average, at_worst),
         asked=asked,
         levels=_levels(average, at_worst if searched else "not attempted"),
         points=len(found.fresh.points),
@@ -267,6 +269,20 @@ def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckO
         counts_rows=by_rows is not None,
         **figures | {"epsilon_mean": epsilon},
     )
+
+
+ASKED: dict[Holds, Level] = {
+    "on average": "on average",
+    "everywhere": "worst case found",
+    "proved": "proved",
+}
+
+
+def _verdict(asked: Level, average: Verdict, worst: Verdict) -> Verdict:
+    """Points can only refute what is to be proved."""
+    if asked == "proved":
+        return "unmet" if worst == "unmet" else "not shown at this tolerance"
+    return average if asked == "on average" else worst
 
 
 def _levels(average: Attempt, worst: Attempt) -> dict[Level, Attempt]:

@@ -292,13 +292,15 @@ def check(
             )
         with voice.hearing_warnings():
             report = check_rules(posterior, given, points=points, key=seed, by=by)
-            if prove:
-                from ocbnn.proof import prove as proved
-                from ocbnn.proof import with_proofs
+            from ocbnn.proof import asked_proofs, with_proofs
+            from ocbnn.proof import prove as proved
 
-                known = estimator.proof_ if given is None else None
-                found = known or proved(posterior, given, key=seed, progress=not (quiet or json))
-                report = with_proofs(posterior, report, found)
+            known, shown = estimator.proof_ if given is None else None, not (quiet or json)
+            if prove and known is None:
+                known = proved(posterior, given, key=seed, progress=shown)
+            known = asked_proofs(posterior, given, known, key=seed, progress=shown)
+            if known is not None and (prove or any(each.asked == "proved" for each in report)):
+                report = with_proofs(posterior, report, known)
         verdicts = {each.name: each.at(held_to or each.asked) for each in report}
         unmet = [name for name, verdict in verdicts.items() if verdict == "unmet"]
         doubtful = [name for name, verdict in verdicts.items() if verdict not in ("met", "unmet")]

@@ -166,6 +166,10 @@ def show_outcomes(voice: Voice, outcomes: Iterable[RuleOutcome]) -> None:
     for outcome in outcomes:
         level = IN_WORDS[outcome.check.asked]
         figures = f"violated by {percent(outcome.violation)} {level}, accepted {percent(outcome.tolerance)}"
+        if outcome.check.asked == "proved":
+            figures = (
+                f"not proved of {percent(outcome.violation)} of draws, accepted {percent(outcome.tolerance)}"
+            )
         if outcome.check.asked == "on average" and outcome.check.at("worst case found") != "not attempted":
             figures += f"; {percent(outcome.check.worst.value)} in the worst case found"
         if outcome.by_construction:

@@ -385,23 +385,28 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         return sample_observation(self.posterior_, coded, samples, key=seed)
 
     def check_rules(self, *, prior: bool = False, **options: Any) -> RuleChecks:
-        """How far the posterior obeys each rule, on fresh points.
+        """How far the posterior obeys each rule, on fresh points, or by proof where a rule asks for it.
 
         Args:
             prior: check the prior with its rules instead, before it has seen any row: draws it anew.
             options: of `checking.check.check_rules`; `rules=` as in the constructor.
         """
         from ocbnn.checking.check import check_rules
+        from ocbnn.proof import asked_proofs, with_proofs
 
         check_is_fitted(self)
         options = self._with_read_rules(options)
         defaults.require_options(check_rules, options)
         defaults.positive(options.get("points", 1), "points")
-        if not prior:
-            return check_rules(self.posterior_, **options)
         # Of no rules it is done at once, and refuses what it would refuse after the prior has been drawn.
         check_rules(self.posterior_, **{**options, "rules": ()})
-        return check_rules(self.without_data(), **options)
+        drawn, known = (self.without_data(), None) if prior else (self.posterior_, self.proof_)
+        rules, key = options.get("rules"), options.get("key", 0)
+        checks = check_rules(drawn, **options)
+        if all(each.asked != "proved" for each in checks):
+            return checks
+        proofs = asked_proofs(drawn, rules, None if rules is not None else known, key=key)
+        return checks if proofs is None else with_proofs(drawn, checks, proofs)
 
     def prove(self, **options: Any) -> Proofs:
         """Prove, refute or leave undecided that each draw keeps each rule everywhere in its region.
@@ -449,7 +454,7 @@ class OCBNNEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
                 self.posterior_, truncated=truncate(self.posterior_, **options).rules
             )
         elif method == "proved":
-            from ocbnn.proof import keep_proved
+            from ocbnn.posterior.enforce import keep_proved
 
             proofs = self.proof_ if self.proof_ is not None and not options else self.prove(**options)
             enforced.posterior_ = keep_proved(self.posterior_, proofs, options.get("rules"))

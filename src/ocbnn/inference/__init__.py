@@ -9,11 +9,11 @@ from ocbnn.inference.density import Context, Density
 from ocbnn.inference.engines import ENGINES
 from ocbnn.inference.engines.base import Engine, Info
 from ocbnn.inference.prepare import Settings
-from ocbnn.inference.progress import Tick
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.run import ess, infer
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.warmstart import WarmStart
+from ocbnn.progress import Tick
 
 __all__ = [
     "ENGINES",

@@ -277,6 +277,8 @@ class Prepared:
             arrays[f"weights.{index}"] = np.asarray(points.weights)
             arrays[f"nodes.{index}"] = np.asarray(nodes.coded)
             arrays[f"node_weights.{index}"] = np.asarray(nodes.weights)
+            if points.boxes is not None:
+                arrays[f"boxes.{index}"] = points.boxes.table
         for group, leaves in enumerate(self.tunings):
             arrays |= {f"tuning.{group}.{place}": np.asarray(leaf) for place, leaf in enumerate(leaves)}
         return arrays
@@ -288,6 +290,9 @@ class Prepared:
         rules, nodes = [], []
         for index, rule in enumerate(model.terms):
             strength = float(strengths.values[index])
+            if rule.provable is not None:
+                boxes = rule.provable.of_table(arrays[f"boxes.{index}"])
+                rule = replace(rule, points=rule.points._replace(boxes=boxes))
             points = rule.at(arrays[f"points.{index}"], weights=arrays[f"weights.{index}"], strength=strength)
             rules.append(replace(rule, points=points))
             few = rule.at(

@@ -27,10 +27,10 @@ from ocbnn.inference.density import Prepared
 from ocbnn.inference.engines.base import State
 from ocbnn.inference.engines.tuning import first_settling
 from ocbnn.inference.loop import Loop, RunOptions
-from ocbnn.inference.progress import Tick
 from ocbnn.inference.warmstart import found_points, with_pool, with_room
 from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
+from ocbnn.progress import Tick
 from ocbnn.seeds import seed_for
 
 BURST = 25

@@ -124,6 +124,7 @@ class Feed:
             jax.tree.map(stacked, flat.demand),
             self._repeated(rule.points.weights, steps),
             np.full(steps, rule.points.strength, self.dtype),  # type: ignore[arg-type]
+            jax.tree.map(lambda leaf: self._repeated(leaf, steps), rule.points.boxes),
         )
 
     def _repeated(self, leaf: Any, steps: int) -> np.ndarray:

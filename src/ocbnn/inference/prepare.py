@@ -29,12 +29,12 @@ from ocbnn.inference.density import (
 )
 from ocbnn.inference.feed import Feed
 from ocbnn.inference.loop import RunOptions
-from ocbnn.inference.progress import Tick
 from ocbnn.inference.strength import StrengthSearch
 from ocbnn.inference.surrogate import candidate_nodes
 from ocbnn.inference.warmstart import Start, WarmStart, starting_positions
 from ocbnn.model import Model
 from ocbnn.model.conditional import RulePoints
+from ocbnn.progress import Tick
 from ocbnn.seeds import seed_for
 from ocbnn.storage.runs import RunFolder
 
@@ -129,6 +129,7 @@ def _warmed(
     density = density.held
     rows = None if run.batch is None else max(run.batch, warm.affordable_rows(positions.size))
     model = warm.reserved(model)
+    model = replace(model, terms=tuple(rule.cut(positions) for rule in model.terms))
     context, guide = _context(model, run, rows), density.guide
     climb = partial(warm.optimise, density, guide=guide, cores=run.cores, executor=run.executor)
     optimised = climb(positions, context)
@@ -160,7 +161,7 @@ def choose_nodes(
     weights = jnp.asarray((positions + around).reshape(-1, model.size)[:, : model.network.size])
     chosen = list(model.points)
     for index, rule in enumerate(model.terms):
-        if rule.rule.is_everywhere:  # nodes follow a mean over points, not the worst of them
+        if rule.rule.is_strict:  # nodes follow a mean over points, not the worst of them
             continue
         scores = density.program(_scores, index)
         exact = np.asarray(scores(weights, rule.points))

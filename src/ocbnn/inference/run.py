@@ -38,13 +38,13 @@ from ocbnn.inference.feed import default_batch
 from ocbnn.inference.loop import CHUNK, Chunk, Loop, RunOptions
 from ocbnn.inference.prepare import Settings, prepare
 from ocbnn.inference.processes import Processes
-from ocbnn.inference.progress import Tick, reporting
 from ocbnn.inference.result import Result, RuleOutcome
 from ocbnn.inference.strength import judge
 from ocbnn.model import Model
 from ocbnn.model.likelihoods import VaryingGaussian
 from ocbnn.model.outputs import model_outputs, noise_values, precision
 from ocbnn.model.programs import release_programs
+from ocbnn.progress import Tick, reporting
 from ocbnn.resources import require_memory, require_work
 from ocbnn.storage.runs import RunFolder
 

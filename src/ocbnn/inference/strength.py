@@ -26,7 +26,8 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from ocbnn.checking.check import kept_check, most_violated, pilot_check, pilot_findings
+from ocbnn.checking.check import kept_check, most_violated, pilot_check, pilot_findings, spaced
+from ocbnn.checking.draws import DrawSet
 from ocbnn.checking.explain import (
     contradicting_rows,
     learnt_unmet_reason,
@@ -40,12 +41,13 @@ from ocbnn.inference.diagnostics import worst_ess
 from ocbnn.inference.engines.base import Engine
 from ocbnn.inference.everywhere import hold_everywhere
 from ocbnn.inference.loop import Loop, RunOptions
-from ocbnn.inference.progress import Tick
 from ocbnn.inference.result import RuleOutcome
 from ocbnn.inference.warmstart import WarmStart, starting_positions, with_found
 from ocbnn.model import Model
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.outputs import model_outputs
+from ocbnn.progress import Tick
+from ocbnn.proof.prove import BOXES, judged_by_proof
 from ocbnn.seeds import seed_for
 
 MOST_PROBED = 16
@@ -56,6 +58,12 @@ NEAR = 5.0
 LEAST_STEP = math.sqrt(10.0)
 """The least factor by which strength grows: what is just enough in a pilot may be too little in the run."""
 HELPED = 0.9  # times the violation before: more points help, and so the strength may be enough
+PROVED_DRAWS, PILOT_BOXES, PILOT_SECONDS = 64, 500, 15.0
+"""Draws of a pilot that are proved or not, and the budget of each rule: enough to see what fails."""
+CUT_FOR = 32
+"""Draws of a pilot for which boxes are cut anew."""
+VERDICT_SECONDS = 60.0
+"""Of the proof of each rule that judges the kept draws."""
 ENDED = 2  # pilots that were worse, one after the other: more strength does not help
 WORSE = 0.1  # so much more violation at more strength is no noise: the engine cannot follow
 
@@ -70,7 +78,7 @@ class StrengthSearch:
 
     Attributes:
         rounds: pilots at the most.
-        rounds_everywhere: the same where a rule is to hold everywhere: each finds further points.
+        rounds_proved: the same where a rule is to be proved: each finds further points and boxes.
         bursts: of chains, at the most, after which points are looked for that violate rules that are to hold
             everywhere.
         ratio: the search ends when too little and enough are within this factor.
@@ -89,7 +97,7 @@ class StrengthSearch:
     """
 
     rounds: int = 12
-    rounds_everywhere: int = 20
+    rounds_proved: int = 20
     bursts: int = 24
     ratio: float = 10.0
     factor: float = 10.0
@@ -116,8 +124,9 @@ class StrengthSearch:
         if not (free & ~everywhere).any():
             return replace(prepared, strengths=Strengths(prepared.strengths.values, free))
         tolerances = [rule.tolerance for rule in rules]
-        bracket = _Bracket(self, prepared.strengths.values, free & ~everywhere, tolerances, everywhere)
-        rounds = self.rounds_everywhere if everywhere.any() else self.rounds
+        proved = np.array([rule.rule.is_proved for rule in rules], dtype=bool)
+        bracket = _Bracket(self, prepared.strengths.values, free & ~everywhere, tolerances, proved)
+        rounds = self.rounds_proved if proved.any() else self.rounds
         room = [0 if engine.stochastic or not self.found else self.most_found] * len(rules)
         for number in range(rounds):
             report(Tick("strength", number, rounds, 0.0))
@@ -138,7 +147,7 @@ class StrengthSearch:
             bearable = [check.shown_within(check.tolerance) for check in checks]
             violations = [check.violation.value for check in checks]
             between = seed_for(seed, "between", number)
-            worst = {i: found for i, (_, found) in enumerate(findings) if rules[i].rule.is_everywhere}
+            worst = {i: found for i, (_, found) in enumerate(findings) if rules[i].rule.is_proved}
             wanting = [
                 i for i in bracket.searched if not met[i] and (i in worst or not bracket.can_be_enough(i))
             ]
@@ -169,7 +178,13 @@ class StrengthSearch:
         """
         rules, filled = list(prepared.model.terms), list[int]()
         for index in wanting:
-            rule, nodes = rules[index], prepared.context.nodes[index]
+            rule, nodes = (
+                rules[index].cut(spaced(draws, CUT_FOR).reshape(-1, draws.shape[2])),
+                prepared.context.nodes[index],
+            )
+            if rule is not rules[index]:
+                rules[index] = rule
+                filled.append(index)
             # Nodes stand for points in few dimensions alone, where points are close to each other.
             covered = rule.rule.is_predictive or nodes.coded is not rule.points.coded
             covered = covered and index not in worst
@@ -183,7 +198,7 @@ class StrengthSearch:
             if len(found):
                 room[index] -= len(found)
                 rules[index] = with_found(rule, found)
-                filled.append(index)
+                filled = sorted({*filled, index})
         return prepared.with_points(rules), filled
 
     def _shortened(self, engine: Engine) -> Engine:
@@ -200,7 +215,7 @@ class StrengthSearch:
         It ends as soon as it is clear of every rule whether it is kept; where the worst case has to be
         searched for, that is asked at the end alone.
         """
-        quick = not any(rule.rule.is_everywhere for rule in prepared.model.terms)
+        quick = not any(rule.rule.is_proved for rule in prepared.model.terms)
         engine = loop.engine
         if not engine.has_chains:
             work = sum(loop.advance().work for _ in range(loop.warm_chunks))
@@ -226,7 +241,15 @@ class StrengthSearch:
 def _findings(
     model: Model, seed: int, has_chains: bool, draws: Float[np.ndarray, "chains draws size"]
 ) -> list[Finding]:
-    return [pilot_findings(model, rule, draws, seed, has_chains=has_chains) for rule in model.terms]
+    def one(rule: RuleTerm) -> Finding:
+        check, found = pilot_findings(model, rule, draws, seed, has_chains=has_chains)
+        if not rule.rule.is_proved:
+            return check, found
+        pilot = DrawSet(spaced(draws, PROVED_DRAWS), model, has_chains=has_chains)
+        budget = {"boxes": PILOT_BOXES, "seconds": PILOT_SECONDS}
+        return judged_by_proof(pilot, rule, check, seed, **budget)  # type: ignore[arg-type]
+
+    return [one(rule) for rule in model.terms]
 
 
 class _Bracket:
@@ -356,8 +379,16 @@ def judge(
 ) -> tuple[RuleOutcome, ...]:
     """How every rule fares under the kept draws, on points that neither the prior nor a pilot has seen."""
     model, outcomes, verdict = prepared.model, [], seed_for(seed, "verdict")
-    for index, rule in enumerate(model.terms):
+    kept = DrawSet(spaced(draws), model, has_chains=has_chains)
+
+    def checked(rule: RuleTerm) -> RuleCheck:
         check = kept_check(model, rule, draws, verdict, has_chains=has_chains)
+        if not rule.rule.is_proved or check.by_construction:
+            return check
+        return judged_by_proof(kept, rule, check, verdict, boxes=BOXES, seconds=VERDICT_SECONDS)[0]
+
+    for index, rule in enumerate(model.terms):
+        check = checked(rule)
         found = bool(prepared.strengths.searched[index])
         outcome = _outcome(rule, check, float(rule.points.strength), found=found)
         if outcome.unmet:
@@ -366,10 +397,10 @@ def judge(
             outcome = replace(outcome, reason=reason, rows=contradicting_rows(model, rule).some)
         outcomes.append(outcome)
     for rule in model.formed:
-        check = kept_check(model, rule, draws, verdict, has_chains=has_chains)
+        check = checked(rule)
         outcomes.append(_outcome(rule, check, math.nan, found=False))
     for rule in model.learnt:
-        check = kept_check(model, rule, draws, verdict, has_chains=has_chains)
+        check = checked(rule)
         outcome = replace(_outcome(rule, check, math.nan, found=False), learnt=True)
         if outcome.unmet:
             reason = learnt_unmet_reason(model, rule, check)

@@ -132,7 +132,10 @@ class WarmStart:
         return positions
 
     def add_found_points(self, key: int, model: Model, positions: Float[np.ndarray, "chains size"]) -> Model:
-        """The model with points added where these networks break a rule; the same model where none do."""
+        """The model with points added where these networks break a rule; the same model where none do.
+
+        Boxes of rules that are to be proved are cut anew, for these networks.
+        """
         rules = list(model.terms)
         for index, rule in enumerate(rules):
             worst = worst_points(
@@ -142,8 +145,8 @@ class WarmStart:
                 count=self.found,
             )
             coded = worst.coded[worst.margin > 0]
-            if len(coded):
-                rules[index] = with_found(rule, coded)
+            rule = rule.cut(positions)
+            rules[index] = with_found(rule, coded) if len(coded) else rule
         if all(new is old for new, old in zip(rules, model.terms, strict=True)):
             return model
         return replace(model, terms=tuple(rules))

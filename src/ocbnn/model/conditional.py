@@ -4,9 +4,9 @@
 
 Weights are 1 for `reduction="sum"`, the paper's equation, and 1/T for `"mean"`, whose strength does not
 depend on the number of points; there points that a search has found share half of the rule's weight, and for
-rules that are to hold everywhere the worst of them has it. What may
-change between steps (points, strength) is in `RulePoints`, a pytree that is an argument of every log-density
-here, so that changing it compiles nothing anew.
+rules that are to hold everywhere the worst of them has it. Rules that are to be proved are scored on bounds
+over boxes besides (`provable.py`). What may change between steps (points, boxes, strength) is in
+`RulePoints`, a pytree that is an argument of every log-density here: changing it compiles nothing anew.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from jaxtyping import Array, Float
 
 from ocbnn import regions
 from ocbnn.errors import ModelError
-from ocbnn.model.networks import AnyArray
+from ocbnn.model.networks import AnyArray, Network
+from ocbnn.model.provable import Provable, RuleBoxes
 from ocbnn.model.terms import TERMS, Calibration, Distance, Strength, Term
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.margins import by_case, placed
@@ -54,6 +55,7 @@ class RulePoints(NamedTuple):
     demand: Any  # at each case, in model units
     weights: Float[AnyArray, " cases"]
     strength: Strength
+    boxes: RuleBoxes | None = None  # of a rule that is to be proved
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class RuleTerm:
     drawn: int = 0  # how many points are drawn; the others are corners of the region, or were found
     strength_is_free: bool = False  # nobody has given one: inference looks for it
     corners: int = 0  # how many points after those drawn are corners of the region
+    provable: Provable | None = None  # the term on bounds, of a rule that is to be proved
 
     @classmethod
     def build(
@@ -144,9 +147,7 @@ class RuleTerm:
             )
         if points < 1:
             raise ModelError(f"{_named(rule, schema)} needs at least one point, not {points}.")
-        # The scale is part of what the rule means: it must not move with data, key or number of points.
-        reference = rule_points(seed_for(0, "reference"), rule, schema, None, REFERENCE_POINTS)
-        demand = _placed(rule, schema, reference, None, "mean", strength).demand
+        demand = _reference(rule, schema)
         if not chosen.scores(requirement, demand):
             suited = ", ".join(repr(t.name) for t in TERMS.values() if t.scores(requirement, demand))
             raise ModelError(
@@ -189,7 +190,27 @@ class RuleTerm:
     ) -> RulePoints:
         """This rule at given points; default: weights follow the reduction, and strength stays."""
         strength = self.points.strength if strength is None else strength
-        return _placed(self.rule, self.schema, coded, weights, self.reduction, strength)
+        boxes = None if self.points is None else self.points.boxes
+        placed = _placed(self.rule, self.schema, coded, weights, self.reduction, strength)
+        return placed._replace(boxes=boxes)
+
+    def to_be_proved(self, network: Network) -> RuleTerm:
+        """The same with a term on bounds, whose boxes are yet to be cut.
+
+        Raises:
+            ModelError: the rule cannot be proved of this network.
+        """
+        scale = self.rule.requirement.scale(_reference(self.rule, self.schema))
+        provable = Provable.of(self.rule, self.schema, network, Distance(scale))
+        boxes = provable.at(provable.space.roots)
+        return replace(self, provable=provable, points=self.points._replace(boxes=boxes))
+
+    def cut(self, draws: Float[np.ndarray, "S size"]) -> RuleTerm:
+        """The same with boxes that are fine where bounds of these draws are loose, where it has any."""
+        if self.provable is None:
+            return self
+        boxes = self.provable.partition(np.asarray(draws)[:, : self.provable.network.size])
+        return replace(self, points=self.points._replace(boxes=boxes))
 
     def fresh(self, count: int, key: int, purpose: str = "fresh points") -> Float[np.ndarray, "count Q"]:
         """Points of the rule's region that nothing with another purpose has seen, whatever its seeds were.
@@ -225,9 +246,9 @@ class RuleTerm:
         """Whether points that were found count by the worst of them, each as much as all.
 
         A mean is powerless against one point among a hundred. So it is for rules that are to hold everywhere,
-        where the term is a wall: 0 for what obeys, and below 0 otherwise.
+        or to be proved, where the term is a wall: 0 for what obeys, and below 0 otherwise.
         """
-        return self.rule.is_everywhere and self.reduction == "mean" and isinstance(self.term, Distance)
+        return self.rule.is_strict and self.reduction == "mean" and isinstance(self.term, Distance)
 
 
 def _joined(scores: Array, counts: Array) -> Array:
@@ -329,6 +350,15 @@ def _chosen_term(rule: Constraint, term: Term | str | None) -> Term:
     if term not in TERMS:
         raise ModelError(f"There is no term {term!r}; choose one of {', '.join(TERMS)}.")
     return TERMS[term]
+
+
+def _reference(rule: Constraint, schema: Schema) -> Any:
+    """What the rule asks at a fixed set of points.
+
+    The scale is part of what the rule means: it must not move with data, key or number of points.
+    """
+    points = rule_points(seed_for(0, "reference"), rule, schema, None, REFERENCE_POINTS)
+    return _placed(rule, schema, points, None, "mean", 1.0).demand
 
 
 def _placed(

@@ -179,12 +179,14 @@ class Model:
         inputs = concatenated([each.inputs for each in points])
         values = self.likelihood.function(self.network.apply(weights, inputs))
         ends = np.cumsum([each.inputs.shape[0] for each in points])[:-1]
-        return jnp.stack(
-            [
-                term.log_density(value, each)
-                for term, value, each in zip(self.terms, jnp.split(values, ends), points, strict=True)
-            ]
-        )
+        found = [
+            term.log_density(value, each)
+            for term, value, each in zip(self.terms, jnp.split(values, ends), points, strict=True)
+        ]
+        for index, (term, each) in enumerate(zip(self.terms, points, strict=True)):
+            if term.provable is not None and each.boxes is not None:
+                found[index] = found[index] + term.provable.log_density(weights, each.boxes, each.strength)
+        return jnp.stack(found)
 
     def log_likelihood(self, w: Float[Array, " size"], batch: Data | None = None) -> Float[Array, ""]:
         """Σ_rows weight · log p(y | Φ_w(x)) of the batch, or of the model's data; 0 where there are none."""
@@ -312,7 +314,11 @@ class Model:
         if coded is not None and not prior_only:
             data = _data(frame, target, schema, coded, row_weights)
         formed = tuple(term for term in terms if _is_formed(term.rule, network, schema))
-        scored = tuple(term for term in terms if term not in formed)
+        scored = tuple(
+            term.to_be_proved(network) if term.rule.is_proved else term
+            for term in terms
+            if term not in formed
+        )
         return cls(network, likelihood, base, scored, schema, data, formed)
 
 

@@ -16,6 +16,7 @@ from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, VaryingGaussian
 from ocbnn.model.networks import MLP, Network
 from ocbnn.model.priors import DiagonalGaussian, IsotropicGaussian, LayerScales, Prior
+from ocbnn.model.provable import BOXES
 from ocbnn.model.terms import TERMS
 from ocbnn.rules.constraint import Constraint
 from ocbnn.rules.files import NO_RULES, dump_rules, parse_rules
@@ -192,6 +193,8 @@ def pack_terms(
         values.append(exact(record))
         arrays[f"rules.{index}.points"] = np.asarray(term.points.coded, dtype=np.float64)
         arrays[f"rules.{index}.weights"] = np.asarray(term.points.weights, dtype=np.float64)
+        if term.points.boxes is not None:
+            arrays[f"rules.{index}.boxes"] = term.points.boxes.table
     renamed = [replace(term.rule, name=name) for term, name in zip(terms, names, strict=True)]
     try:
         return dump_rules(renamed, schema).encode() if renamed else NO_RULES, values, arrays
@@ -223,6 +226,15 @@ def term_shapes(declared: Mapping[str, Declared], rules: Sequence[Constraint], s
         require_affordable(rule, index, points.shape[0], schema)
         shapes[f"rules.{index}.points"] = points.shape
         shapes[f"rules.{index}.weights"] = (1,) if rule.requirement.inputs is None else points.shape[:1]
+        boxes = declared.get(f"rules.{index}.boxes")
+        if boxes is not None:
+            if (
+                len(boxes.shape) != 2
+                or boxes.shape[0] > BOXES
+                or boxes.shape[1] != 1 + 2 * len(schema.columns)
+            ):
+                raise FileError(f"The boxes of rule {index + 1} are of the wrong shape.")
+            shapes[f"rules.{index}.boxes"] = boxes.shape
     return shapes
 
 
@@ -242,17 +254,28 @@ def require_affordable(rule: Constraint, index: int, points: int, schema: Schema
 
 
 def unpack_terms(
-    values: Sequence[Any], rules: Sequence[Constraint], schema: Schema, arrays: Mapping[str, np.ndarray]
+    values: Sequence[Any],
+    rules: Sequence[Constraint],
+    schema: Schema,
+    network: Network,
+    arrays: Mapping[str, np.ndarray],
 ) -> tuple[RuleTerm, ...]:
-    """The rules with their terms and points.
+    """The rules with their terms, points and boxes.
 
     Samplers that start from rows start from the points drawn for the rule: training rows are not in the file,
     and corners and points that a search has found are no rows one could meet.
     """
-    return tuple(
-        _unpack_term(each, rule, schema, arrays[f"rules.{index}.points"], arrays[f"rules.{index}.weights"])
-        for index, (each, rule) in enumerate(zip(values, rules, strict=True))
-    )
+    terms = []
+    for index, (each, rule) in enumerate(zip(values, rules, strict=True)):
+        points, weights = arrays[f"rules.{index}.points"], arrays[f"rules.{index}.weights"]
+        term = _unpack_term(each, rule, schema, points, weights)
+        if f"rules.{index}.boxes" in arrays:
+            term = term.to_be_proved(network)
+            assert term.provable is not None
+            boxes = term.provable.of_table(arrays[f"rules.{index}.boxes"])
+            term = replace(term, points=term.points._replace(boxes=boxes))
+        terms.append(term)
+    return tuple(terms)
 
 
 def _unpack_term(

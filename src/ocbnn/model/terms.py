@@ -114,7 +114,11 @@ class Distance:
         return replace(self, scale=requirement.scale(rule.demand), reads_logs=requirement.margin_of_logs)
 
     def log_density(self, requirement: Requirement, demand: Any, value: Array, strength: Strength) -> Array:
-        distance = requirement.margin(demand, value) / self.scale
+        return self.of(requirement.margin(demand, value), strength)
+
+    def of(self, margin: Array, strength: Strength) -> Array:
+        """The wall at margins."""
+        distance = margin / self.scale
         least = jnp.minimum(strength, self.default_strength) if self.stays else strength
         u = jax.nn.relu(distance + self.lead / jnp.sqrt(least))
         squared = u * u

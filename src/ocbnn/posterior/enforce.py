@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ocbnn.checking.check import Rule
+from ocbnn.checking.check import Rule, as_rule_terms
 from ocbnn.checking.draws import margins_at, require_points, rule_name
 from ocbnn.checking.figures import CONFIDENCE, Figure, require_confidence, share_figure
 from ocbnn.checking.search import climb, searchable
@@ -26,9 +26,10 @@ from ocbnn.model.conditional import RuleTerm, rule_vertices
 from ocbnn.posterior.allowed import EnforcementError
 from ocbnn.posterior.draws import Posterior
 from ocbnn.posterior.truncate import Truncated, enforceable, truncate
+from ocbnn.proof.results import REFUTED, UNDECIDED, Proofs
 from ocbnn.seeds import seed_for
 
-__all__ = ["EnforcementError", "Rejection", "Truncated", "reject", "truncate"]
+__all__ = ["EnforcementError", "Rejection", "Truncated", "keep_proved", "reject", "truncate"]
 
 POINTS = 2000
 BATCH = 256
@@ -211,3 +212,26 @@ def _nothing_survives(count: int, by_rule: dict[str, float]) -> OCBNNError:
         f"{by_rule[worst]:.0%} of them. Fit with the rules in the prior, raise their strength, draw more, or "
         "use truncate, which restricts predictions row by row and needs no obeying draw."
     )
+
+
+def keep_proved(posterior: Posterior, proofs: Proofs, rules: Sequence[Rule] | None = None) -> Posterior:
+    """Only the draws that are proved to keep every rule: each holds at every input of its region.
+
+    Args:
+        posterior: that was proved of.
+        proofs: what `prove` said of it.
+        rules: those that were given to `prove`.
+
+    Raises:
+        EnforcementError: no draw is proved.
+    """
+    kept = posterior.mask & proofs.proved
+    if not kept.any():
+        worst = max(proofs, key=lambda each: each.unproved.value)
+        raise EnforcementError(
+            f"No draw is proved to keep every rule; of {worst.name!r} {worst.count(UNDECIDED):,} are "
+            f"undecided and {worst.count(REFUTED):,} refuted{': ' if worst.reason else ''}{worst.reason}. "
+            "Give a larger budget of boxes and seconds, or fit with the rules in the prior."
+        )
+    terms = as_rule_terms(posterior, rules)
+    return replace(posterior, kept=kept, enforced=(*posterior.enforced, *terms))

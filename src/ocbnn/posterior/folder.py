@@ -222,7 +222,7 @@ def unpack_posterior(folder: Folder, largest: int | None = None) -> Loaded:
             pack.require_shapes(declared, {"draws": draws.shape, **optional, **base, **of_rules})
 
         arrays = folder.arrays(DRAWS, fit, most)
-        terms = pack.unpack_terms(stored.rules, rules, schema, arrays)
+        terms = pack.unpack_terms(stored.rules, rules, schema, network, arrays)
         posterior = _unpacked(stored, schema, network, likelihood, terms, arrays)
     except FileError:
         raise

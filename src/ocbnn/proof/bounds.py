@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -41,17 +41,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ocbnn.errors import ModelError
+from ocbnn.model.boxes import UNIT, Groups, largest
 from ocbnn.model.networks import ACTIVATIONS, MLP, AnyArray
-from ocbnn.proof.shapes import ELEMENTARY, SHAPES, slope_span, span
+from ocbnn.model.shapes import ELEMENTARY, SHAPES, slope_span, span
 
-UNIT = 2.0**-53
 SEGMENTS = 16
 """Of the grid on which a line's place is found."""
 NARROW = 1e-5
 """Relative width below which the slope in the middle is taken instead of one of chords."""
 TINY = 1e-300
-Groups = tuple[tuple[int, int], ...]
-"""Model inputs of each category, from and to: exactly one of them is 1, the others are 0."""
 
 
 class Lines(NamedTuple):
@@ -90,23 +88,6 @@ class Forms(NamedTuple):
     slopes: Array
     constant: Array
     looseness: Array
-
-
-def largest(slopes: Any, low: Any, high: Any, groups: Groups = ()) -> Any:
-    """The maximum of slopes (P, R, D) · x over boxes (P, D), up to rounding.
-
-    In a group one input is 1 and the others 0; those with a high end of 0 cannot be the one.
-    """
-    xp = slopes.__array_namespace__()
-    low, high = low[:, None], high[:, None]
-    ends = xp.where(slopes > 0, slopes * high, slopes * low)
-    total = 0.0
-    begin = 0
-    for start, stop in groups:
-        total = total + xp.sum(ends[..., begin:start], axis=-1)
-        total = total + xp.max(xp.where(high[..., start:stop] > 0, slopes[..., start:stop], -xp.inf), axis=-1)
-        begin = stop
-    return total + xp.sum(ends[..., begin:], axis=-1)
 
 
 @dataclass(frozen=True)

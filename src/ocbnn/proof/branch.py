@@ -24,12 +24,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ocbnn.checking.draws import Drawn, margins_at
+from ocbnn.model.boxes import UNIT, Linear, Some, Space, highest
 from ocbnn.model.conditional import RuleTerm
 from ocbnn.model.likelihoods import Likelihood
 from ocbnn.model.networks import MLP, Network
 from ocbnn.model.outputs import precision, working_precision
-from ocbnn.proof.bounds import UNIT, Spread
-from ocbnn.proof.boxes import Linear, Some, Space, highest
+from ocbnn.model.provable import network_rows
+from ocbnn.proof.bounds import Spread
 from ocbnn.proof.results import PROVED, REFUTED, UNDECIDED
 from ocbnn.rules.bounding import Boxes, Case, MarginBound
 from ocbnn.rules.formulas import UndefinedError
@@ -154,7 +155,7 @@ class Bounder:
                 found.append(slopes + limit.slopes[:, 0])
                 last = size * read + limit.constant[:, 0] + quantity.constant
                 magnitude = size * np.abs(read) + np.abs(quantity.constant)
-                constant.append(last + self._reading_error(magnitude, size))
+                constant.append(last if quantity.exact else last + self._reading_error(magnitude, size))
         linear = Linear(np.stack(found, axis=1), np.stack(constant, axis=1))
         with np.errstate(invalid="ignore"):
             upper = self.space.most(linear, some, low, high)
@@ -167,7 +168,9 @@ class Bounder:
         cases = bound.cases or (Case(bound.boxes, np.ones(bound.boxes.low.shape[1], dtype=bool)),)
         parts = []
         for number, (boxes, same) in enumerate(cases):
-            rows = self._rows(bound.rows[:, number])
+            rows = network_rows(
+                bound.rows[:, number], self.drawn.model.network.outputs, len(self.drawn.classes)
+            )
             both = jnp.asarray(np.concatenate([rows, -rows]))
             low, high = self.space.model_ends(Some(some.part, boxes.low, boxes.high), ~same)
             with precision("float64"):
@@ -204,13 +207,6 @@ class Bounder:
         if target.classes:
             return 256 * self.spread.unit
         return 16 * UNIT * (1.0 + abs(target.center) / target.scale)
-
-    def _rows(self, rows: np.ndarray) -> np.ndarray:
-        """Rows over y, or over a logit for each class, as rows over the network's outputs."""
-        outputs = self.drawn.model.network.outputs
-        if not self.drawn.classes:
-            return np.concatenate([rows, np.zeros((len(rows), outputs - 1))], axis=1)
-        return rows[:, 1:] if outputs == 1 else rows
 
     def _scores(self, slopes: _Slopes, some: Some, steepest: np.ndarray) -> Float[np.ndarray, "P Q"]:
         """How much each column is to blame for a bound that is not good enough."""

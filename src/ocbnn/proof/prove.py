@@ -11,6 +11,7 @@ over boxes decide. What is proved is proved of these draws, over the inputs that
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,16 +24,15 @@ from jaxtyping import Float
 from ocbnn.checking.check import Rule, as_rule_terms
 from ocbnn.checking.draws import Drawn, margins_at, raw_point, rule_name
 from ocbnn.checking.figures import CONFIDENCE, Figure, require_confidence, share_figure
-from ocbnn.checking.results import Attempt, RuleCheck, RuleChecks
+from ocbnn.checking.results import RuleCheck, RuleChecks, Verdict
 from ocbnn.checking.search import climb
 from ocbnn.errors import OCBNNError
-from ocbnn.inference.progress import Report, Tick, reporting
 from ocbnn.model.conditional import RuleTerm, rule_vertices
 from ocbnn.model.outputs import shown_by_form
-from ocbnn.posterior.allowed import EnforcementError
-from ocbnn.posterior.draws import Posterior
+from ocbnn.model.provable import unprovable
+from ocbnn.progress import Report, Tick, reporting
 from ocbnn.proof.branch import Bounder, Outcome, replay, search
-from ocbnn.proof.results import PROVED, REJECTED, UNDECIDED, Proofs, RuleProof
+from ocbnn.proof.results import PROVED, REFUTED, REJECTED, UNDECIDED, Proofs, RuleProof
 from ocbnn.seeds import seed_for
 
 BOXES, SECONDS = 2000, 300.0
@@ -83,10 +83,27 @@ def prove(
     return Proofs(tuple(found), _figure(drawn, share, confidence))
 
 
+def asked_proofs(
+    drawn: Drawn,
+    rules: Sequence[Rule] | None = None,
+    known: Proofs | None = None,
+    *,
+    key: int = 0,
+    progress: bool | Report = False,
+) -> Proofs | None:
+    """What is known to be proved, else the proofs of those rules that ask for one; None where none does."""
+    asked = [term for term in as_rule_terms(drawn, rules) if term.rule.is_proved]
+    return prove(drawn, asked, key=key, progress=progress) if known is None and asked else known
+
+
 def _figure(drawn: Drawn, share: np.ndarray, confidence: float) -> Figure:
     return share_figure(
         share.astype(float), drawn.mask, has_chains=drawn.has_chains, draws=drawn.draws, confidence=confidence
     )
+
+
+def _quiet(tick: Tick) -> None:
+    pass
 
 
 def _proof(
@@ -98,52 +115,47 @@ def _proof(
     confidence: float,
     report: Report,
 ) -> RuleProof:
+    return _decided(drawn, term, boxes, seconds, key, confidence, report)[0]
+
+
+def _decided(
+    drawn: Drawn,
+    term: RuleTerm,
+    boxes: int,
+    seconds: float,
+    key: int,
+    confidence: float = CONFIDENCE,
+    report: Report = _quiet,
+) -> tuple[RuleProof, Float[np.ndarray, "found Q"]]:
+    """The proof of one rule, and the coded points that refute draws."""
     started, name = time.monotonic(), rule_name(term)
     shown = shown_by_form(drawn.model, term.rule, drawn.flat)
-    if shown is not None and shown.all():
-        status = np.where(drawn.mask, PROVED, REJECTED).astype(np.int32)
-        nothing = _figure(drawn, np.zeros(drawn.mask.shape), confidence)
-        return RuleProof(
-            name=name,
-            text=term.rule.text(term.schema),
-            over="all inputs, by construction: the weights of every draw have the signs that it asks for",
-            status=status,
-            unproved=nothing._replace(low=0.0, high=0.0),
-            remaining=np.zeros(drawn.mask.shape),
-            seconds=time.monotonic() - started,
-        )
-    bounder = Bounder.of(drawn, term)
-    reason = _unprovable(bounder)
-    count = len(bounder.weights)
-    if reason:
-        outcome = Outcome(np.full(count, UNDECIDED, dtype=np.int8), {}, np.ones(count))
+    by_form = shown is not None and bool(shown.all())
+    rows = None if by_form else _margins_of_rows(drawn, term, drawn.flat)
+    over, reason = "", ""
+    if by_form:
+        status = np.full(len(drawn.flat), PROVED, dtype=np.int8)
+        over = "all inputs, by construction: the weights of every draw have the signs that it asks for"
+        outcome = Outcome(status, {}, np.zeros(len(status)))
+    elif rows is not None:
+        status = np.where(rows <= 0, PROVED, REFUTED).astype(np.int8)
+        over = f"the {len(term.points.coded):,} rows that its means are over, of which it is computed"
+        outcome = Outcome(status, {}, np.zeros(len(status)))
     else:
-        refuted = dict[int, np.ndarray]()
-        _try(drawn, term, _points(term, key), refuted)
-
-        def told(decided: int, of: int) -> None:
-            report(Tick.of(f"prove {name}", decided, of, time.monotonic() - started))
-
-        told(len(refuted), count)
-        left = seconds - (time.monotonic() - started)
-        outcome = search(
-            bounder,
-            refuted,
-            partial(climbed, drawn, term, key),
-            boxes=boxes,
-            seconds=left,
-            told=told,
-        )
+        bounder = Bounder.of(drawn, term)
+        reason, over = _unprovable(bounder), bounder.space.words()
+        outcome = _searched(bounder, key, boxes, seconds, started, report, reason)
     status = np.full(drawn.mask.shape, REJECTED, dtype=np.int32)
     status[drawn.mask] = outcome.status
     remaining = np.zeros(drawn.mask.shape)
     remaining[drawn.mask] = outcome.remaining
-    return RuleProof(
+    unproved = _figure(drawn, (status != PROVED) & drawn.mask, confidence)
+    proof = RuleProof(
         name=name,
         text=term.rule.text(term.schema),
-        over=bounder.space.words(),
+        over=over,
         status=status,
-        unproved=_figure(drawn, (status != PROVED) & drawn.mask, confidence),
+        unproved=unproved._replace(low=0.0, high=0.0) if by_form else unproved,
         points={draw: raw_point(term.schema, point) for draw, point in sorted(outcome.points.items())},
         remaining=remaining,
         boxes=outcome.boxes,
@@ -151,22 +163,44 @@ def _proof(
         reason=reason,
         cuts=outcome.certificate(),
     )
+    width = len(term.schema.columns) + term.rule.requirement.coordinates
+    return proof, np.array(list(outcome.points.values())).reshape(-1, width)
+
+
+def _searched(
+    bounder: Bounder, key: int, boxes: int, seconds: float, started: float, report: Report, reason: str
+) -> Outcome:
+    """What an attack, and branch and bound, find of every draw."""
+    drawn, term, count = bounder.drawn, bounder.term, len(bounder.weights)
+    if reason:
+        return Outcome(np.full(count, UNDECIDED, dtype=np.int8), {}, np.ones(count))
+    refuted = dict[int, np.ndarray]()
+    _try(drawn, term, _points(term, key), refuted)
+
+    def told(decided: int, of: int) -> None:
+        report(Tick.of(f"prove {rule_name(term)}", decided, of, time.monotonic() - started))
+
+    told(len(refuted), count)
+    attack = partial(climbed, drawn, term, key)
+    left = seconds - (time.monotonic() - started)
+    return search(bounder, refuted, attack, boxes=boxes, seconds=left, told=told)
+
+
+def _margins_of_rows(
+    drawn: Drawn, term: RuleTerm, draws: Float[np.ndarray, "S size"]
+) -> Float[np.ndarray, " S"] | None:
+    """Margins of a rule about rows, which are finitely many and so are computed; None for any other."""
+    if term.rule.is_predictive or term.rule.requirement.inputs is not None:
+        return None
+    return margins_at(drawn, draws, term, np.asarray(term.points.coded)).max(axis=1)
 
 
 def _unprovable(bounder: Bounder) -> str:
     """Why nothing can be proved of a rule; empty where something can."""
-    rule = bounder.term.rule
+    rule, space = bounder.term.rule, bounder.space
     if rule.is_predictive:
-        return "it is about all draws together, not about each of them"
-    if not len(bounder.space.roots.part):
-        return ""
-    bound = bounder.bound_of(bounder.space.boxes(bounder.space.roots))
-    if bound is None:
-        return "its kind does not say how its margin is bounded"
-    for column in {each.derivative for each in bound.quantities if each.derivative is not None}:
-        if not bounder.space.is_convex_along(bounder.drawn.schema.names[column]):
-            return "its region has gaps along the column that outputs are compared along"
-    return ""
+        return unprovable(rule, space, None)
+    return unprovable(rule, space, bounder.bound_of(space.boxes(space.roots))) if space.count else ""
 
 
 def _points(term: RuleTerm, key: int) -> Float[np.ndarray, "n Q"]:
@@ -209,50 +243,55 @@ def _try(
 # What it is for ---------------------------------------------------------------------------------------------
 
 
-def keep_proved(posterior: Posterior, proofs: Proofs, rules: Sequence[Rule] | None = None) -> Posterior:
-    """Only the draws that are proved to keep every rule: each holds at every input of its region.
-
-    Args:
-        posterior: that was proved of.
-        proofs: what `prove` said of it.
-        rules: those that were given to `prove`.
-
-    Raises:
-        EnforcementError: no draw is proved.
-    """
-    kept = posterior.mask & proofs.proved
-    if not kept.any():
-        worst = max(proofs, key=lambda each: each.unproved.value)
-        raise EnforcementError(
-            f"No draw is proved to keep every rule; of {worst.name!r} {worst.count(UNDECIDED):,} are "
-            f"undecided and {len(worst.points):,} refuted{': ' if worst.reason else ''}{worst.reason}. "
-            "Give a larger budget of boxes and seconds, or fit with the rules in the prior."
-        )
-    terms = as_rule_terms(posterior, rules)
-    return replace(posterior, kept=kept, enforced=(*posterior.enforced, *terms))
-
-
 def with_proofs(
     drawn: Drawn, checks: RuleChecks, proofs: Proofs, confidence: float = CONFIDENCE
 ) -> RuleChecks:
     """The checks with the share of kept draws that are not proved beside the other figures."""
-    known = {each.text: each.proved for each in proofs if not each.reason}
-
-    def added(check: RuleCheck, proved: np.ndarray | None) -> RuleCheck:
-        if proved is None:
-            return check
-        unproved = _figure(drawn, ~proved & drawn.mask, confidence)
-        # A draw that is not proved may still satisfy the rule: more than is accepted refutes nothing.
-        shown: Attempt = "met" if unproved.high <= check.tolerance else "not shown at this tolerance"
-        return replace(check, draws_unproved=unproved, levels={**check.levels, "proved": shown})
-
-    rules = tuple(added(each, known.get(each.text)) for each in checks)
+    known = {each.text: each.status for each in proofs if not each.reason}
+    rules = tuple(
+        proved_check(drawn, each, known[each.text], confidence) if each.text in known else each
+        for each in checks
+    )
     every = all(each.text in known for each in checks if each.epsilon_mean is not None)
-    together = np.logical_and.reduce([known[each.text] for each in checks if each.text in known])
     overall = checks.overall
     if overall is not None and known and every:
-        overall = added(overall, together)
+        all_rules = [known[each.text] for each in checks if each.text in known]
+        # A draw that one proof refutes is refuted, and one that all prove is proved.
+        status = np.max(all_rules, axis=0)
+        status = np.where(np.any([each == REFUTED for each in all_rules], axis=0), REFUTED, status)
+        overall = proved_check(drawn, overall, np.where(drawn.mask, status, REJECTED), confidence)
     return RuleChecks(rules, overall)
+
+
+def proved_check(
+    drawn: Drawn, check: RuleCheck, status: np.ndarray, confidence: float = CONFIDENCE
+) -> RuleCheck:
+    """The check of a rule with the share of kept draws that are not proved beside the other figures.
+
+    Of a rule that is to be proved the verdict is about that share. It is unmet where draws are refuted beyond
+    the tolerance: an undecided draw may still satisfy the rule.
+    """
+    unproved, refuted = (
+        _figure(drawn, wrong & drawn.mask, confidence) for wrong in (status != PROVED, status == REFUTED)
+    )
+    shown: Verdict = "not shown at this tolerance"
+    if unproved.high <= check.tolerance:
+        shown = "met"
+    elif refuted.low > check.tolerance:
+        shown = "unmet"
+    found = replace(check, draws_unproved=unproved, levels={**check.levels, "proved": shown})
+    if check.asked != "proved" or check.by_construction:
+        return found
+    spread = math.sqrt(unproved.value * (1.0 - unproved.value) / max(unproved.effective, 1.0))
+    return replace(found, verdict=shown, error=spread, error_of_points=0.0)
+
+
+def judged_by_proof(
+    drawn: Drawn, term: RuleTerm, check: RuleCheck, key: int, *, boxes: int, seconds: float
+) -> tuple[RuleCheck, Float[np.ndarray, "found Q"]]:
+    """The check of a rule that is to be proved, with the proof, and the coded points that refute draws."""
+    proof, found = _decided(drawn, term, boxes, seconds, key)
+    return proved_check(drawn, check, proof.status), found
 
 
 class Verified(NamedTuple):
@@ -297,6 +336,9 @@ def verify_proof(drawn: Drawn, proof: RuleProof, rules: Sequence[Rule] | None = 
     shown = shown_by_form(drawn.model, term.rule, every.flat[draws])
     if shown is not None:
         return Verified(proof.name, len(draws), 0, int(shown.sum()), whole=True)
+    rows = _margins_of_rows(every, term, every.flat[draws])
+    if rows is not None:
+        return Verified(proof.name, len(draws), 0, int((rows <= 0).sum()), whole=True)
     bounder = Bounder.of(every, term)
     fine, whole = replay(bounder, draws, *proof.cuts)
     return Verified(proof.name, len(draws), len(proof.cuts[0]), int(fine.sum()), whole)

@@ -23,7 +23,7 @@ from ocbnn.plots.figures import chain_figures
 from ocbnn.plots.slices import sliced
 from ocbnn.posterior.conflict import change_sizes
 from ocbnn.posterior.draws import Posterior, function_blocks
-from ocbnn.proof import Proofs, with_proofs
+from ocbnn.proof import Proofs, asked_proofs, with_proofs
 from ocbnn.report import sections
 from ocbnn.report.evidence import (
     VERSION,
@@ -193,7 +193,7 @@ def gather(
         seed: of the points that rules are checked at.
         points: how many for each rule.
         enforcement: how predictions are made to obey, where they are.
-        proofs: what is proved of the posterior's rules.
+        proofs: what is proved of the posterior's rules; default: of those that ask for it, proved now.
         sources: names of what went in, such as {"table": "patients.csv", "rules": "rules.yaml"}.
         command: what to write to fit the same model again.
 
@@ -208,6 +208,7 @@ def gather(
     without = without if posterior.rules else None
     rows = held_out(posterior, frame, y, seed)
     checks = check_rules(posterior, points=points, key=seed)
+    proofs = asked_proofs(posterior, None, proofs, key=seed)
     if proofs is not None:
         checks = with_proofs(posterior, checks, proofs)
     other = None

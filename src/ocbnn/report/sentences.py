@@ -127,7 +127,7 @@ def headline(checks: Sequence[RuleCheck], level: Level | None = None) -> str:
         levels = [each for each in LEVELS if each in asked or each == "worst case found"]
         averaged = []
     if len(set(asked)) > 1:
-        where = ", each as it asks: on average or in the worst case found"
+        where = f", each as it asks: {' or '.join(IN_WORDS[each] for each in levels)}"
     else:
         where = " " + " and ".join(IN_WORDS[each] for each in levels)
     count_of = len(checks)
@@ -169,11 +169,17 @@ def _worst_sentence(checks: Sequence[RuleCheck]) -> str:
     return f"{words}; enforcement makes that impossible." if can_be_enforced else f"{words}."
 
 
+UNMET: dict[Level, str] = {
+    "on average": "violated in {} of checks",
+    "worst case found": "violated in {} of draws at the worst case found",
+    "proved": "not proved of {} of draws, and more are refuted than it accepts",
+}
+
+
 def _rule_sentences(evidence: Evidence) -> list[str]:
     said = [
-        f"“{rule.name}” is violated in {percent(rule.check.violation.value)} of "
-        f"{'checks' if rule.check.asked == 'on average' else 'draws at the worst case found'}; its tolerance "
-        f"is {percent(rule.check.tolerance)}."
+        f"“{rule.name}” is {UNMET[rule.check.asked].format(percent(rule.check.violation.value))}; its "
+        f"tolerance is {percent(rule.check.tolerance)}."
         for rule in evidence.rules
         if rule.check.verdict == "unmet" and not rule.is_predictive
     ]
@@ -286,6 +292,8 @@ def rule_sentence(rule: RuleFacts, draws: int) -> str:
         first = f"At {check.points:,} cases, predictions differ from what it asks for by {share} on average"
     elif check.asked == "on average":
         first = f"Violated in {share} of checks ({check.points:,} cases × {draws:,} draws)"
+    elif check.asked == "proved" and check.draws_unproved is not None:
+        first = f"Not proved of {share} of draws; every other one satisfies it at every input"
     else:
         first = f"Violated by {share} of draws in the worst case found"
     level = IN_WORDS[check.asked]
@@ -297,6 +305,12 @@ def rule_sentence(rule: RuleFacts, draws: int) -> str:
         "Not shown: the tolerance lies inside the interval, so these figures neither confirm nor refute the "
         f"rule. More draws{' or rows' if check.counts_rows else ''} would narrow the interval."
     )
+    if check.asked == "proved":
+        verdicts["unmet"] = "Unmet: more draws are refuted than it accepts."
+        unclear = (
+            "Not shown: undecided draws may satisfy it. A larger budget, narrower bounds of the columns "
+            "or a smaller network would decide more of them."
+        )
     return f"{first}; {ends}. {verdicts.get(check.verdict, unclear)}{_other_levels(check)}"
 
 

@@ -33,10 +33,15 @@ if TYPE_CHECKING:
     from ocbnn.schema import Schema
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-Upper = Sequence[Floats]
+Array = Any  # a NumPy or a JAX array
+Upper = Sequence[Array]
 """An upper bound of each quantity on every box."""
-Reading = Callable[[Upper], Floats]
-"""From upper bounds of the quantities to an upper bound of a margin, on every box."""
+Reading = Callable[[Upper], Array]
+"""From upper bounds of the quantities to an upper bound of a margin, on every box.
+
+Of NumPy and JAX arrays alike, as terms on bounds take gradients of it. What depends on the boxes themselves
+reaches it as a quantity too (`given`), so that it is the same function on other boxes.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ class Boxes:
     low: Floats  # (B, Q)
     high: Floats
     schema: Schema
+    whole: tuple[Floats, Floats] | None = None  # ends (Q,) of the whole region
 
     def __len__(self) -> int:
         return len(self.low)
@@ -80,6 +86,7 @@ class Quantity(NamedTuple):
         gap: by how much the constant may be larger than it had to be, as a limit is known as an interval.
         derivative: of the row by this column, in model units of both, instead of the row itself; the row is
             about one input, and slopes are 0.
+        exact: whether it is the constant alone, which needs no allowance for rounding.
         drifts: how many roundings of an output are to be added to a derivative, as margins are made of
             differences of outputs that are divided by a step.
     """
@@ -90,6 +97,7 @@ class Quantity(NamedTuple):
     constant: Floats
     gap: Floats
     derivative: int | None = None
+    exact: bool = False
     drifts: float = 0.0
 
 
@@ -134,6 +142,14 @@ class MarginBound:
         place = len(self.quantities) - 1
         return lambda upper: upper[place]
 
+    def given(self, values: float | Floats) -> Reading:
+        """A number that is known on every box, from above."""
+        row = 0 if len(self.rows) else self.row(np.zeros(self.rows.shape[1:]))
+        known = np.broadcast_to(np.asarray(values, float), (len(self.boxes),))
+        reading = self.reading(row, 0.0)
+        self.quantities[-1] = self.quantities[-1]._replace(constant=known, exact=True)
+        return reading
+
     def row(self, weights: Floats) -> int:
         """A further row, with its weights (k, C)."""
         self.rows = np.concatenate([self.rows, weights[None]])
@@ -154,10 +170,10 @@ class MarginBound:
 def share_readings(
     bound: MarginBound, classes: Sequence[int], place: int = 0
 ) -> tuple[Reading, Reading] | None:
-    """The least and the largest total probability of some classes at one input of a case.
+    """The least and the largest log-odds of some classes at one input of a case.
 
-    From differences of logits: P(members) = 1 / (1 + Σ_others 1 / Σ_members exp(member − other)). None where
-    there are no classes, or all of them.
+    From differences of logits: log-odds = −log Σ_others 1 / Σ_members exp(member − other). None where there
+    are no classes, or all of them.
     """
     inputs, known = bound.rows.shape[1:]
     others = [index for index in range(known) if index not in classes]
@@ -171,14 +187,28 @@ def share_readings(
     if not pairs:
         return None
 
-    def share(upper: Upper, end: int) -> Floats:
+    def odds(upper: Upper, end: int) -> Array:
         sign = (-1.0, 1.0)[end]
-        with np.errstate(over="ignore", divide="ignore"):
-            odds = np.exp([sign * pair[end](upper) for pair in pairs])
-            ahead = odds.reshape(len(others), len(classes), -1).sum(axis=1)
-            return 1.0 / (1.0 + (1.0 / ahead).sum(axis=0))
+        ahead = [sign * pair[end](upper) for pair in pairs]
+        step = len(classes)
+        return -_log_total([-_log_total(ahead[i : i + step]) for i in range(0, len(ahead), step)])
 
-    return partial(share, end=0), partial(share, end=1)
+    return partial(odds, end=0), partial(odds, end=1)
+
+
+def _log_total(logs: Sequence[Array]) -> Array:
+    """The log of Σ exp, without overflow."""
+    if len(logs) == 1:
+        return logs[0]
+    xp = logs[0].__array_namespace__()
+    most = xp.clip(reduce(xp.maximum, logs), -1e30, 1e30)
+    with np.errstate(over="ignore", divide="ignore"):
+        return most + xp.log(sum(xp.exp(each - most) for each in logs))
+
+
+def share(odds: Array) -> Array:
+    """The probability of log-odds."""
+    return 0.5 * (1.0 + odds.__array_namespace__().tanh(0.5 * odds))
 
 
 Atom = Callable[[Expression, str, Expression], Reading | None]
@@ -212,9 +242,14 @@ def shifted(reading: Reading | None, amount: float) -> Reading | None:
 
 def at_value(boxes: Boxes, name: str, value: float) -> Case:
     """The boxes with one column at one value."""
+    return between(boxes, name, value, value)
+
+
+def between(boxes: Boxes, name: str, first: float | Floats, last: float | Floats) -> Case:
+    """The boxes with one column between other ends, whatever it is in the box."""
     index = boxes.schema.index(name)
     low, high, same = boxes.low.copy(), boxes.high.copy(), np.ones(boxes.low.shape[1], dtype=bool)
-    low[:, index] = high[:, index] = value
+    low[:, index], high[:, index] = first, last
     same[index] = False
     return Case(Boxes(low, high, boxes.schema), same)
 
@@ -224,7 +259,11 @@ def joined(parts: Sequence[Reading | None], *, together: bool) -> Reading | None
     known = [part for part in parts if part is not None]
     if not known or len(known) < len(parts):
         return None
-    fold = np.maximum if together else np.minimum
+
+    def fold(first: Array, second: Array) -> Array:
+        xp = first.__array_namespace__()
+        return xp.maximum(first, second) if together else xp.minimum(first, second)
+
     return lambda upper: reduce(fold, [part(upper) for part in known])
 
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 EVERYWHERE = Always()
 By = Literal["construction", "prior"]
 """How a rule is kept: by the form of the network, or as a term of the prior."""
-Holds = Literal["on average", "everywhere", "over rows"]
-"""What a tolerance is about: the mean over the region, the worst case in it, or the worst case that is a row
-of the table with the columns that the condition names drawn anew."""
+Holds = Literal["on average", "everywhere", "over rows", "proved"]
+"""What a tolerance is about: the mean over the region, the worst case found in it, the worst found that is a
+row of the table with the columns that the condition names drawn anew, or draws not proved to obey."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Constraint:
         tolerance: the share of violation that is accepted, in [0, 1); None for the default.
         by: "construction": the network keeps it by its form; "prior": by a term of the prior. Default:
             by construction where that is possible, else by the prior.
-        holds: what that share is of: of draws and inputs, "on average", or of draws at the worst input that a
-            search finds, "everywhere"; "over rows": of inputs that are rows of the table in all columns that
-            the condition does not name.
+        holds: what that share is of: of draws and inputs, "on average"; of draws at the worst input that a
+            search finds, "everywhere", or finds among rows of the table with the columns of the condition
+            drawn anew, "over rows"; or of draws that are not proved to obey at every input, "proved".
     """
 
     region: Region
@@ -68,11 +68,13 @@ class Constraint:
                 f"`by` says how a rule is kept: by construction or by prior, or left out; got {self.by!r}."
             )
         if self.holds not in get_args(Holds):
-            raise RuleError(f"A rule holds `on average`, `everywhere` or `over rows`; got {self.holds!r}.")
-        if self.is_everywhere and (self.is_predictive or self.requirement.inputs is None):
             raise RuleError(
-                "Only a rule that every draw satisfies or violates at an input can hold everywhere: this one "
-                "is about many draws or rows together. Leave `holds` out."
+                f"A rule holds `on average`, `everywhere`, `over rows` or `proved`; got {self.holds!r}."
+            )
+        if self.is_strict and (self.is_predictive or self.requirement.inputs is None):
+            raise RuleError(
+                "Only a rule that every draw satisfies or violates at an input can hold everywhere, or be "
+                "proved: this one is about many draws or rows together. Leave `holds` out."
             )
 
     @classmethod
@@ -100,7 +102,7 @@ class Constraint:
             source: who says so.
             reason: why.
             tolerance: the share of violation that is accepted, in [0, 1).
-            holds: "on average", "everywhere" or "over rows".
+            holds: "on average", "everywhere" or "over rows"; functions cannot be proved.
         """
         functions = (inequalities,) if callable(inequalities) else tuple(inequalities)
         if not functions or not all(callable(function) for function in functions):
@@ -124,6 +126,16 @@ class Constraint:
     def is_over_rows(self) -> bool:
         """Whether the worst case is a row of the table, with the columns of its condition drawn anew."""
         return self.holds == "over rows"
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether its tolerance is about draws that are not proved to obey everywhere."""
+        return self.holds == "proved"
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether its tolerance is about every input, and not about the mean over them."""
+        return self.holds != "on average"
 
     @property
     def is_predictive(self) -> bool:

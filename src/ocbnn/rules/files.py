@@ -73,7 +73,7 @@ class RuleEntry(BaseModel):
             reason=rule.reason,
             tolerance=rule.tolerance,
             by=rule.by,
-            holds=rule.holds if rule.is_everywhere else None,
+            holds=rule.holds if rule.is_strict else None,
         )
 
     def constraint(self, schema: Schema, line: int | None = None) -> Constraint:
@@ -175,7 +175,7 @@ def _complaint(kind: str, field: str, place: int, given: Any) -> str:
         near = did_you_mean(field, FIELDS, quoted)
         return f"rule {place} has a field {quoted(field)}; known are {listed(map(quoted, FIELDS))}.{near}"
     if field == "holds":
-        known = "`on average`, `everywhere` or `over rows`"
+        known = "`on average`, `everywhere`, `over rows` or `proved`"
         return f"`holds` of rule {place} is {known}, not {quoted(str(given))}."
     what = "a number from 0 up to, but not including, 1" if field == "tolerance" else "text"
     shown = "a list or a mapping" if isinstance(given, list | dict) else quoted(str(given))

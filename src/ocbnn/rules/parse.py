@@ -39,8 +39,9 @@ def parse_rule(
         tolerance: the share of violation that is accepted, in [0, 1); default: 0.01, for
             probabilistic rules 0.05.
         by: "construction" or "prior"; default: by construction where the network's form can keep the rule.
-        holds: "on average" over its region, "everywhere": at the worst input that a search finds, or "over
-            rows": at the worst that is a row of the table in the columns that the condition does not name.
+        holds: "on average" over its region; "everywhere": at the worst input that a search finds; "over
+            rows": at the worst that is a row of the table in the columns that the condition does not name;
+            "proved": at every input, draw by draw.
         line: the line of the file the rule came from, for errors.
 
     Raises:

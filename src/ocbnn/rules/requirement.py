@@ -372,8 +372,8 @@ class Requirement(abc.ABC):
     def bound(self, boxes: Boxes, schema: Schema, units: Units) -> MarginBound | None:
         """How large its margin can be anywhere in a box, for proofs; None: it cannot be bounded.
 
-        A bound of at most 0 has to mean that the margin is at most 0 at every point of the box; only its
-        sign matters, and its length where boxes are compared.
+        A bound of at most 0 has to mean that the margin is at most 0 at every point of the box. A proof
+        takes its sign alone, a term on bounds its length as that of the margin.
         """
         return None
 

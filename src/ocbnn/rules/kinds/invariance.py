@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from ocbnn.language.expressions import name_text, number_text
 from ocbnn.language.syntax import branches
 from ocbnn.regions.lines import moved, off_axis, on_axis, stretch
-from ocbnn.rules.bounding import Boxes, MarginBound, at_value, joined, shifted
+from ocbnn.rules.bounding import Boxes, Case, MarginBound, at_value, between, joined, shifted
 from ocbnn.rules.kinds.relations import (
     SCALE_OF_SLACK,
     SLACK,
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 NUMBERS = 4
 """Values of a number that are compared at once: the point's own, and three more anywhere in the region."""
+
+
+STRETCHES = 8
+"""Of a number's range in the region: a value is compared with each of them, where differences are bounded."""
 
 
 class Spread(NamedTuple):
@@ -87,16 +91,34 @@ class Invariance(Relation):
         return SCALE_OF_SLACK * float(np.median(demand.allowed))
 
     def bound(self, boxes: Boxes, schema: Schema, units: Units) -> MarginBound | None:
-        """Every two levels, in both directions; of a number's values there are too many."""
-        if not self.levels:
-            return None
-        cases = tuple(at_value(boxes, self.column, code) for code in range(self.levels))
-        bound = MarginBound(boxes, np.zeros((0, self.levels, self.outputs(schema))), cases)
-        pairs = [self.difference(bound, ends, schema, units) for ends in permutations(range(self.levels), 2)]
+        """Every two levels, in both directions.
+
+        Of a number, the value in the box and any other in the region. Of two values that are compared, one
+        lies in some box, so that all boxes together bound all differences.
+        """
+        if self.levels:
+            cases = tuple(at_value(boxes, self.column, code) for code in range(self.levels))
+            ends = list(permutations(range(self.levels), 2))
+        else:
+            cases = self._stretches(boxes, schema)
+            ends = [pair for other in range(1, len(cases)) for pair in ((0, other), (other, 0))]
+        bound = MarginBound(boxes, np.zeros((0, len(cases), self.outputs(schema))), cases)
+        pairs = [self.difference(bound, pair, schema, units) for pair in ends]
         spread = joined(pairs, together=True)
         allowed = SLACK * self.unit(schema) if self.most is None else self.most
         margin = shifted(spread, -allowed)
         return None if margin is None else replace(bound, margin=margin)
+
+    def _stretches(self, boxes: Boxes, schema: Schema) -> tuple[Case, ...]:
+        """The box, and beside it all values of the number in the region, a stretch at a time."""
+        column, index = schema.column(self.column), schema.index(self.column)
+        whole = boxes.whole or (boxes.low.min(axis=0), boxes.high.max(axis=0))
+        low, high = (end[index] for end in whole)
+        first, last = on_axis(column, np.array([low, high]))
+        inner = off_axis(column, np.linspace(first, last, STRETCHES + 1)[1:-1])
+        cuts = [low, *np.clip(inner, low, high), high]
+        own = Case(boxes, np.ones(boxes.low.shape[1], dtype=bool))
+        return (own, *(between(boxes, self.column, *ends) for ends in pairwise(cuts)))
 
     def differences(
         self, column: str, first: float, second: float, schema: Schema

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,11 +22,11 @@ from ocbnn.language.expressions import (
 from ocbnn.language.reading import require_probability
 from ocbnn.rules.bounding import (
     Boxes,
-    Floats,
     MarginBound,
     Reading,
     Upper,
     formula_reading,
+    share,
     share_readings,
 )
 from ocbnn.rules.formulas import (
@@ -99,10 +100,7 @@ class ProbabilityBounds(Requirement):
         known = target_of(schema).classes
         bound = MarginBound(boxes, np.zeros((0, 1, len(known))))
         members = [index for index, label in enumerate(known) if label in self.classes]
-        shares = share_readings(bound, members)
-        if shares is None:  # of all classes together it is 1
-            whole = bound.reading(bound.row(np.zeros((1, len(known)))), 1.0)
-            shares = (lambda upper: np.ones_like(whole(upper)),) * 2
+        odds = share_readings(bound, members)
 
         def atom(left: Expression, sign: str, right: Expression) -> Reading | None:
             form = None if sign in ("=", "!=") else affine_in_output(minus(left, right))
@@ -110,15 +108,27 @@ class ProbabilityBounds(Requirement):
                 return None
             turn = 1.0 if sign in ("<", "<=") else -1.0
             slope, intercept = (enclose(part, boxes.columns) for part in form)
+            slopes = [bound.given(turn * end) for end in slope]
+            rest = bound.given(intercept[1] if turn > 0 else -intercept[0])
 
-            def margin(upper: Upper) -> Floats:
-                # Affine in the slope and in P: the largest value is at the ends of both.
-                ends = [turn * each * share(upper) for each in slope for share in shares]
-                largest = np.max(ends, axis=0) + (intercept[1] if turn > 0 else -intercept[0])
+            def margin(upper: Upper) -> Array:
+                steep, added = [each(upper) for each in slopes], rest(upper)
+                xp = added.__array_namespace__()
+
+                def most(shares: list[Array]) -> Array:
+                    # Affine in the slope and in P: the largest value is at the ends of both.
+                    return reduce(xp.maximum, [each * p for each in steep for p in shares]) + added
+
+                whole = most([xp.zeros_like(added), xp.ones_like(added)])
+                if odds is None:  # of all classes together it is 1
+                    return whole if members else most([xp.zeros_like(added)])
+                ends = [each(upper) for each in odds]
+                found = most([share(end) for end in ends])
+                # Where a bound says nothing, P is flat: what is violated counts by its log-odds too.
+                beyond = xp.maximum(xp.maximum(ends[1], -ends[0]), 0.0)
+                found = found + xp.maximum(found, 0.0) * beyond
                 # `P <= 1` and `P >= 0` hold however P is rounded.
-                whole = np.max([turn * each * p for each in slope for p in (0.0, 1.0)], axis=0)
-                vacuous = whole + (intercept[1] if turn > 0 else -intercept[0]) <= 0
-                return np.where(vacuous, -1.0, largest)
+                return xp.where(whole <= 0, -1.0, found)
 
             return margin
 

@@ -18,7 +18,7 @@ from ocbnn.language.expressions import Output, Probability, constant, label_text
 from ocbnn.language.reading import Role, read_expression
 from ocbnn.language.syntax import name_of, no_column, quoted
 from ocbnn.regions.lines import moved, off_axis, on_axis, stretch
-from ocbnn.rules.bounding import Floats, MarginBound, Reading, Upper, joined, share_readings
+from ocbnn.rules.bounding import Floats, MarginBound, Reading, Upper, joined, share, share_readings
 from ocbnn.rules.formulas import class_members, target_of
 from ocbnn.rules.margins import total
 from ocbnn.rules.requirement import Array, Requirement, Units
@@ -70,6 +70,16 @@ def raw(quantity: Quantity, values: Array) -> Array:
         return values * quantity.scale
     logs = values * quantity.scale + quantity.center
     return logs.__array_namespace__().exp(logs)
+
+
+def _positive(values: Array) -> Array:
+    return values.__array_namespace__().maximum(values, 0.0)
+
+
+def _exp(units: Units, values: Array) -> Array:
+    """What y is where its log is modelled, in raw units."""
+    with np.errstate(over="ignore"):
+        return values.__array_namespace__().exp(values * units.scale + units.center)
 
 
 @dataclass(frozen=True)
@@ -143,16 +153,17 @@ class Relation(Requirement):
 
             def of_logs(upper: Upper) -> Floats:
                 first, second = singles[0][1](upper), singles[1][1](upper)
-                apart = units.raw(first) - units.raw(-singles[1][0](upper))
-                steepest = units.scale * units.raw(np.maximum(first, second))
+                xp = first.__array_namespace__()
+                apart = _exp(units, first) - _exp(units, -singles[1][0](upper))
+                steepest = units.scale * _exp(units, xp.maximum(first, second))
                 with np.errstate(invalid="ignore"):
-                    return np.fmin(apart, steepest * np.maximum(together(upper), 0.0))
+                    return xp.fmin(apart, steepest * xp.maximum(together(upper), 0.0))
 
             return of_logs
         shares = [share_readings(bound, self._members(schema), end) for end in ends]
         if shares[0] is None or shares[1] is None:
             return None
-        most, least = shares[0][1], shares[1][0]
+        most, least = shares[0][1], shares[1][0]  # log-odds
         joint = list[Reading]()
         for pair in self._pairs(schema):
             weights = np.zeros(bound.rows.shape[1:])
@@ -160,9 +171,13 @@ class Relation(Requirement):
             joint.append(bound.reading(bound.row(weights), 1.0))
         ahead = joined(joint, together=True)
         assert ahead is not None
-        return lambda upper: np.minimum(
-            most(upper) - least(upper), np.maximum(ahead(upper), 0.0) * STEEPEST_SHARE
-        )
+        shift = ahead
+
+        def of_shares(upper: Upper) -> Array:
+            apart = share(most(upper)) - share(least(upper))
+            return apart.__array_namespace__().minimum(apart, _positive(shift(upper)) * STEEPEST_SHARE)
+
+        return of_shares
 
     def climb(self, bound: MarginBound, sign: float, schema: Schema, units: Units) -> Reading | None:
         """An upper bound of sign · ∂quantity/∂column, in raw units by model units of the column, at least 0.
@@ -173,15 +188,15 @@ class Relation(Requirement):
         if not self.classes:
             steep = bound.steepness(bound.row(np.ones((1, 1))), sign, self.column, drifts)
             if not units.log:
-                return lambda upper: units.scale * np.maximum(steep(upper), 0.0)
+                return lambda upper: units.scale * _positive(steep(upper))
             highest = bound.reading(0, 1.0)
-            return lambda upper: units.scale * units.raw(highest(upper)) * np.maximum(steep(upper), 0.0)
+            return lambda upper: units.scale * _exp(units, highest(upper)) * _positive(steep(upper))
         steeps = [
             bound.steepness(bound.row(sign * pair[None]), 1.0, self.column, drifts)
             for pair in self._pairs(schema)
         ]
         ahead = joined(steeps, together=True)
-        return None if ahead is None else lambda upper: np.maximum(ahead(upper), 0.0) * STEEPEST_SHARE
+        return None if ahead is None else lambda upper: _positive(ahead(upper)) * STEEPEST_SHARE
 
     def what(self, target_name: str, names: Collection[str]) -> str:
         """`y`, or `P(label = green)`."""

@@ -114,8 +114,7 @@ class Trend(_Pairs):
         found = self._bounded(boxes, (-1.0 if self.rises else 1.0,), schema, units)
         if found is None:
             return None
-        ends = on_axis(column, np.asarray(column.observed))
-        length = ends[1] - ends[0] if ends[1] > ends[0] else 1.0
+        length = _length(on_axis(column, np.asarray(column.observed)))
         allowed = SLACK * self.unit(schema)
         return replace(found[0], margin=lambda upper: found[1](upper) * length - allowed)
 
@@ -160,8 +159,7 @@ class Limit(_Pairs):
 
     def demand(self, cases: Array, schema: Schema, units: Units) -> Steps:
         index = schema.index(self.column)
-        low, high = schema.column(self.column).observed
-        length = high - low if high > low else 1.0
+        length = _length(schema.column(self.column).observed)
         share = np.maximum((cases[:, 1, index] - cases[:, 0, index]) / length, SMALLEST_SHARE)
         allowed = np.full(len(cases), self.most / self.per * length)
         return Steps(self.quantity(cases, schema, units), share, allowed)
@@ -189,9 +187,9 @@ class Limit(_Pairs):
         elif column.transform == "asinh":
             nearest = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
             rate = rate / np.hypot(nearest, column.offset)
-        rate = rate * (1 + 1e-12)
-        allowed = self.most / self.per
-        return replace(found[0], margin=lambda upper: found[1](upper) * rate - allowed)
+        fastest = found[0].given(rate * (1 + 1e-12))
+        allowed, length = self.most / self.per, _length(column.observed)
+        return replace(found[0], margin=lambda upper: length * (found[1](upper) * fastest(upper) - allowed))
 
     def differences(
         self, column: str, first: float, second: float, schema: Schema
@@ -205,6 +203,11 @@ class Limit(_Pairs):
             f"{self.what(target_name, names)} changes by at most {number_text(self.most)} "
             f"per {per}{name_text(self.column)}"
         )
+
+
+def _length(ends: Array) -> float:
+    """Of a column's range; 1 where it has a single value."""
+    return float(ends[1] - ends[0]) if ends[1] > ends[0] else 1.0
 
 
 def read(sentence: Sentence, tree: Branch, target: Target) -> Trend | Limit | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -99,8 +100,8 @@ def slope_span(name: str, low: Array, high: Array) -> tuple[Array, Array]:
 
 
 def _least(values: list[Array]) -> Array:
-    return jnp.min(jnp.stack(values), axis=0)
+    return reduce(jnp.minimum, values)
 
 
 def _largest(values: list[Array]) -> Array:
-    return jnp.max(jnp.stack(values), axis=0)
+    return reduce(jnp.maximum, values)

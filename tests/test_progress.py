@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from ocbnn.inference.progress import RichProgress, Tick, figures, reporting
+from ocbnn.progress import RichProgress, Tick, figures, reporting
 
 
 def console(terminal: bool) -> Console:

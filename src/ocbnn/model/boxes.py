@@ -14,14 +14,17 @@ import numpy as np
 
 from ocbnn.language.enclosures import decided
 from ocbnn.language.expressions import columns
-from ocbnn.proof.bounds import UNIT, Groups, largest
 from ocbnn.regions import Region
 from ocbnn.regions.limits import Limits
 from ocbnn.regions.sets import Pieces
 from ocbnn.rules.bounding import Boxes
+from ocbnn.rules.margins import largest as most
 from ocbnn.schema import Column, Schema
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+UNIT = 2.0**-53
+Groups = tuple[tuple[int, int], ...]
+"""Model inputs of each category, from and to: exactly one of them is 1, the others are 0."""
 
 
 class Some(NamedTuple):
@@ -100,7 +103,9 @@ class Space:
 
     def boxes(self, some: Some) -> Boxes:
         """As kinds take them."""
-        return Boxes(some.low, some.high, self.schema)
+        _, low, high = self.roots
+        whole = (low.min(axis=0), high.max(axis=0)) if self.count else None
+        return Boxes(some.low, some.high, self.schema, whole)
 
     # Model units --------------------------------------------------------------------------------------------
 
@@ -336,6 +341,23 @@ class Space:
             said.append(f"{column.name} {low[index]:.4g} to {high[index]:.4g}{unit} ({', '.join(sources)})")
         more = "" if not self.schema.with_indicator else "; no value missing"
         return "; ".join(said) + more
+
+
+def largest(slopes: Any, low: Any, high: Any, groups: Groups = ()) -> Any:
+    """The maximum of slopes (P, R, D) · x over boxes (P, D), up to rounding.
+
+    In a group one input is 1 and the others 0; those with a high end of 0 cannot be the one.
+    """
+    xp = slopes.__array_namespace__()
+    low, high = low[:, None], high[:, None]
+    ends = xp.where(slopes > 0, slopes * high, slopes * low)
+    total = 0.0
+    begin = 0
+    for start, stop in groups:
+        total = total + xp.sum(ends[..., begin:start], axis=-1)
+        total = total + most(xp.where(high[..., start:stop] > 0, slopes[..., start:stop], -xp.inf))
+        begin = stop
+    return total + xp.sum(ends[..., begin:], axis=-1)
 
 
 def highest(slopes: Floats, low: Floats, high: Floats, groups: Groups) -> Floats:
