@@ -182,13 +182,12 @@ def test_groups_have_equal_shares_above_a_number() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("column", ["color_intensity", "malic_acid"])
-def test_one_of_three_classes_rises_with_a_column_of_a_real_table(column: str) -> None:
+def test_one_of_three_classes_rises_with_a_column_of_a_real_table() -> None:
     wine = load_wine(as_frame=True)
-    rule = f"always P(target = 2) increases with {column}"
+    rule = "always P(target = 2) increases with color_intensity"
     model = OCBNNClassifier([rule], random_state=0).fit(wine.data, wine.target)
     check = model.check_rules()[0]
-    print(check, model.score(wine.data, wine.target))
+    assert model.score(wine.data, wine.target) > 0.95
     assert check.verdict == "met"
 
 
