@@ -274,6 +274,7 @@ def check_draws(drawn: Drawn, term: RuleTerm, found: Violations, options: CheckO
 ASKED: dict[Holds, Level] = {
     "on average": "on average",
     "everywhere": "worst case found",
+    "over rows": "worst case found",
     "proved": "proved",
 }
 
