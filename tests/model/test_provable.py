@@ -174,7 +174,7 @@ def test_a_term_on_bounds_travels_to_other_processes(schemas: dict[str, Schema])
 
 def test_a_model_scores_bounds_beside_points(schemas: dict[str, Schema]) -> None:
     schema = schemas["y"]
-    text = "if a > 0 then y <= 7"
+    text = "if a > 0 then y <= 1"
     proved, usual = (
         Model.build(schema=schema, rules=[parse_rule(text, schema, holds=holds)], hidden=(4,), key=3)
         for holds in ("proved", "on average")
