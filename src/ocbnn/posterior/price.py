@@ -63,7 +63,7 @@ def prices(
 ) -> tuple[Price | None, ...]:
     """The price of every rule of the posterior, before enforcement.
 
-    It is None for a rule that is no term of the prior (it holds by construction, or was learnt), and under
+    It is None for a rule without a term in the prior (it holds by construction, or was learnt), and under
     enforcement, where leaving a rule out is not a matter of weights.
 
     Args:

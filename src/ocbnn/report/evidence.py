@@ -85,7 +85,7 @@ class RuleFacts:
             prior has learnt.
         proof: what is proved of it, where a proof was asked for.
         price: the log score of held-out rows with and without this rule; None without rows, and for a rule
-            that is no term of the prior or is enforced.
+            without a term in the prior or that is enforced.
     """
 
     check: RuleCheck
