@@ -192,7 +192,7 @@ class Provable:
         part, low, high = np.split(np.asarray(table, dtype=float), [1, 1 + columns], axis=1)
         known = np.isin(part, np.arange(self.space.count)).all() and (low <= high).all()
         if not (known and 0 < len(table) <= BOXES and high.shape == low.shape):
-            raise ModelError(f"The boxes of the rule `{self.rule.text(self.schema)}` do not lie in its region.")
+            raise ModelError(f"The boxes of the rule `{self.rule.text(self.schema)}` lie outside of it.")
         return self.at(Some(part[:, 0].astype(int), low, high))
 
     def log_density(self, w: Float[Array, " size"], boxes: RuleBoxes, strength: Strength) -> Float[Array, ""]:
