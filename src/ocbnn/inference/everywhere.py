@@ -6,8 +6,8 @@ strength does not mend a rule that is violated where it is not scored, and a thi
 rule gets more strength only where draws violate it at points that it was scored at already, and little at a
 time.
 
-A rule has room for so many points. When it is full, those stay that draws come closest to violating, so that
-the work of a gradient is bounded and points that are kept by far make room for others.
+A rule takes so many points at the most: those that draws come closest to violating. So the work of a gradient
+is bounded, and points at which all draws obey by far give way to others.
 """
 
 from __future__ import annotations
