@@ -200,7 +200,7 @@ def with_found(rule: RuleTerm, found: Float[np.ndarray, "found Q"]) -> RuleTerm:
 
 
 def with_pool(rule: RuleTerm, pool: Float[np.ndarray, "found Q"]) -> RuleTerm:
-    """The rule with these points as all that a search has found, in the room it has, or in more.
+    """The rule with these points as all that a search has found, with more places where they need them.
 
     With `reduction="mean"` all found points together have half of the rule's weight, however many they are:
     what a search finds moves the points that count, and never makes the rule count for more. With "sum" each
